@@ -1,0 +1,31 @@
+"""Approvals: a person's yes, bound to what it was given for."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from warpsmith.contracts.base import Contract, Document, Sha256
+
+
+class Gate(str, Enum):
+    """The two checkpoints of an interactive run."""
+
+    OPTIMIZE = "optimize"
+    FINALIZE = "finalize"
+
+
+class Approval(Contract):
+    """`evidence_sha256` is the hash of the page the person judged; `winner_sha256` of the source to apply."""
+
+    gate: Gate
+    run_id: str
+    evidence_sha256: Sha256
+    winner_sha256: Sha256 | None = None
+    from_terminal: bool
+    approved_at: str
+
+
+class Approvals(Document):
+    """optimization/<kernel>/approvals.json."""
+
+    approvals: tuple[Approval, ...] = ()

@@ -1,0 +1,117 @@
+"""What reading a kernel's source tells: functions, launches, knobs, opportunities. Every finding has a line."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from warpsmith.contracts.base import Contract
+
+
+class Tier(int, Enum):
+    """How much a kernel does in one go."""
+
+    ELEMENT_WISE = 1
+    REDUCTION = 2
+    FUSED = 3
+
+
+class KnobKind(str, Enum):
+    NUM_WARPS = "num_warps"
+    NUM_STAGES = "num_stages"
+    MAXNREG = "maxnreg"
+    #: a block that must be at least as wide as a row
+    BLOCK_COVERING = "block_covering"
+    #: a block that steps along an axis, free to change
+    BLOCK_TILING = "block_tiling"
+    #: multiplies the SM count from which the host derives how many programs loop over the rows
+    PROGRAMS_PER_SM = "programs_per_sm"
+
+
+class KnobOrigin(str, Enum):
+    """How the source sets a knob today."""
+
+    LITERAL = "literal"
+    FORMULA = "formula"
+    HELPER = "helper"
+    PARAMETER = "parameter"
+    SM_COUNT = "sm_count"
+    ABSENT = "absent"
+    AUTOTUNE = "autotune"
+    OTHER = "other"
+
+
+class Knob(Contract):
+    """A value that changes speed and not the result, at one launch.
+
+    `id` is "<jit function>.<name>". `variable` is the host function's variable that carries it, and
+    `anchor_line` the line of the statement after which an override takes effect (for an absent launch
+    keyword, the launch itself). `tunable` is False where it cannot be changed, with `why_not`.
+    """
+
+    id: str
+    kind: KnobKind
+    jit_function: str
+    host_function: str
+    name: str
+    origin: KnobOrigin
+    variable: str | None
+    line: int
+    anchor_line: int
+    expression: str
+    tunable: bool
+    why_not: str | None = None
+
+
+class LaunchSite(Contract):
+    """Where a jit function is launched."""
+
+    jit_function: str
+    host_function: str
+    line: int
+    grid: str
+
+
+class JitFunction(Contract):
+    name: str
+    line: int
+    tier: Tier
+    has_loop: bool
+    loads: int
+    stores: int
+    atomics: int
+    reductions: int
+
+
+class OpportunityKind(str, Enum):
+    NEEDLESS_INITIALISATION = "needless_initialisation"
+    STREAM_ONCE = "stream_once"
+    ONE_PROGRAM_PER_SM = "one_program_per_sm"
+    UNPIPELINED_LOOP = "unpipelined_loop"
+    STEPPED_WARPS = "stepped_warps"
+
+
+class Opportunity(Contract):
+    """A concrete thing to try, and the line it is about."""
+
+    kind: OpportunityKind
+    function: str
+    line: int
+    what: str
+    why: str
+
+
+class SourceAudit(Contract):
+    tier: Tier
+    jit_functions: tuple[JitFunction, ...]
+    launches: tuple[LaunchSite, ...]
+    knobs: tuple[Knob, ...]
+    opportunities: tuple[Opportunity, ...]
+    #: what the scan does not understand, by name and line
+    not_covered: tuple[str, ...] = ()
+
+    def knob(self, knob_id: str) -> Knob:
+        """The knob of that id. Raises KeyError."""
+        for knob in self.knobs:
+            if knob.id == knob_id:
+                return knob
+        raise KeyError(knob_id)

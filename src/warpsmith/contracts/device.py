@@ -1,0 +1,81 @@
+"""Facts of a GPU and of the software on it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pydantic import Field
+
+from warpsmith.contracts.base import Contract
+from warpsmith.contracts.case import DType
+
+
+class OriginKind(str, Enum):
+    MEASURED = "measured"
+    RECORDED = "recorded"
+    PREDICTED = "predicted"
+
+
+class Origin(Contract):
+    """Where a figure comes from. Stands beside every figure in a table, plot or JSON."""
+
+    kind: OriginKind
+    gpu: str | None = None
+    date: str | None = None
+
+    def __str__(self) -> str:
+        if self.kind is OriginKind.RECORDED:
+            return f"recorded on {self.gpu}, {self.date}"
+        return self.kind.value
+
+
+class Environment(Contract):
+    """What a figure depends on beside the source. Two measurements compare only if these agree."""
+
+    gpu_name: str
+    gpu_uuid: str
+    driver: str
+    cuda: str
+    torch: str
+    triton: str
+    ptxas: str | None
+    fp_fusion: bool
+    harness: str
+
+
+class CopyCeiling(Contract):
+    """The best copy kernel at one footprint. Bandwidth counts bytes read plus bytes written."""
+
+    footprint_bytes: int
+    gb_s: float
+    kernel: str
+
+
+class DeviceFacts(Contract):
+    """One GPU. Sizes in bytes, clocks in MHz. Ceilings are measured on it, not read from a data sheet."""
+
+    name: str
+    uuid: str
+    capability: tuple[int, int]
+    architecture: str
+    sm_count: int = Field(gt=0)
+    memory_bytes: int
+    l2_bytes: int
+    shared_memory_per_sm_bytes: int
+    shared_memory_per_block_bytes: int
+    registers_per_sm: int
+    max_threads_per_sm: int
+    max_sm_clock_mhz: int | None
+    copy_ceilings: tuple[CopyCeiling, ...]
+    #: dtype -> TFLOP/s of a large square matmul
+    matmul_tflops: dict[DType, float]
+    environment: Environment
+    measured_at: str
+
+    def copy_ceiling_gb_s(self, footprint_bytes: int) -> float:
+        """The copy ceiling at the measured footprint nearest (in ratio) to the one asked for, in GB/s."""
+        nearest = min(
+            self.copy_ceilings,
+            key=lambda c: max(c.footprint_bytes, footprint_bytes) / max(1, min(c.footprint_bytes, footprint_bytes)),
+        )
+        return nearest.gb_s

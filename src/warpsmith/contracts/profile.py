@@ -1,0 +1,96 @@
+"""The profile: stage 1's answer, which stage 2 reads as JSON and a person as a page."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from warpsmith.contracts.audit import SourceAudit
+from warpsmith.contracts.base import Contract, Document, Sha256
+from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.device import DeviceFacts, Origin
+from warpsmith.contracts.launch import LaunchRecord
+from warpsmith.contracts.measurement import Counters
+from warpsmith.contracts.verdict import Interval
+
+
+class Bottleneck(str, Enum):
+    NEAR_PEAK = "near_peak"
+    MEMORY_BOUND = "memory_bound"
+    COMPUTE_BOUND = "compute_bound"
+    LATENCY_BOUND = "latency_bound"
+    GRID_TOO_SMALL = "grid_too_small"
+    BALANCED = "balanced"
+
+
+class EvidenceRow(Contract):
+    """A signal, what was observed, what that supports, and where the figure comes from."""
+
+    signal: str
+    observation: str
+    supports: str
+    source: str
+
+
+class Baseline(Contract):
+    """One provider at one case and mode. Times in milliseconds with a 95% interval; peak memory in bytes."""
+
+    case: str
+    role: Role
+    mode: Mode
+    provider: str
+    time_ms: Interval | None
+    peak_bytes: int | None
+    gb_s: float | None
+    ceiling_gb_s: float | None
+    share_of_ceiling: float | None
+    method: str | None
+    unavailable: str | None = None
+
+
+class ModeProfile(Contract):
+    """One mode's diagnosis over its tuning cases. `headroom_us` is what the ceiling would save, weighted."""
+
+    mode: Mode
+    bottleneck: Bottleneck
+    #: geometric mean of the tuning cases' shares of the copy (or matmul) ceiling
+    share_of_ceiling: float
+    headroom_us: float
+    evidence: tuple[EvidenceRow, ...]
+    #: what ncu's own rule would say and why ours differs, where it does
+    ncu_disagreement: str | None = None
+
+
+class Recommendation(Contract):
+    """A strategy worth trying, in order. Predicted speed-up of the goal metric, as a range."""
+
+    strategy: str
+    why: str
+    predicted_low: float
+    predicted_high: float
+    lines: tuple[int, ...] = ()
+
+
+class Profile(Document):
+    """optimization/<kernel>/profile.json."""
+
+    kernel: str
+    run_id: str
+    source: str
+    source_sha256: Sha256
+    device: DeviceFacts
+    origin: Origin
+    baselines: tuple[Baseline, ...]
+    #: case name -> mode -> launches of the original
+    launches: dict[str, dict[Mode, tuple[LaunchRecord, ...]]]
+    counters: tuple[Counters, ...]
+    #: which tier of evidence was reached: ncu counters, kernel durations, compiled code
+    evidence_tier: str
+    audit: SourceAudit
+    modes: tuple[ModeProfile, ...]
+    recommendations: tuple[Recommendation, ...]
+    expected_variants: int
+    observations: tuple[str, ...]
+
+    def mode_profile(self, mode: Mode) -> ModeProfile:
+        """Raises StopIteration where the target lacks the mode."""
+        return next(m for m in self.modes if m.mode is mode)

@@ -1,0 +1,58 @@
+"""Variants: complete drop-in sources, each with a prediction that was written before its result."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pydantic import Field, model_validator
+
+from warpsmith.contracts.base import Document, Settings, Sha256
+from warpsmith.contracts.verdict import Outcome, Verdict
+
+
+class VariantStatus(str, Enum):
+    PROPOSED = "proposed"
+    INAPPLICABLE = "inapplicable"
+    IDENTICAL = "identical"
+    NOT_ADMITTED = "not_admitted"
+    COMPILE_FAILED = "compile_failed"
+    INCORRECT = "incorrect"
+    FAILED = "failed"
+    JUDGED = "judged"
+
+
+class Variant(Document):
+    """optimization/<kernel>/<kernel>_vN.json. `based_on` is the variant number it builds on; 0 is the original.
+
+    The prediction is the goal metric (speed-up over the original) expected, as a range, and the reason.
+    """
+
+    number: int = Field(ge=1)
+    strategy: str
+    title: str
+    based_on: int
+    hypothesis: str
+    predicted_low: float = Field(gt=0)
+    predicted_high: float = Field(gt=0)
+    status: VariantStatus = VariantStatus.PROPOSED
+    detail: str | None = None
+    source_sha256: Sha256 | None = None
+    changes: tuple[str, ...] = ()
+    #: case name -> settings a sweep chose there
+    chosen_settings: dict[str, Settings] = Field(default_factory=dict)
+    verdict: Verdict | None = None
+    learnings: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _a_verdict_exactly_when_judged(self) -> Variant:
+        if (self.status is VariantStatus.JUDGED) != (self.verdict is not None):
+            raise ValueError(f"variant {self.number}: status {self.status.value} with verdict {self.verdict!r}")
+        return self
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict is not None and self.verdict.outcome is Outcome.ACCEPTED
+
+    @property
+    def file_stem_suffix(self) -> str:
+        return f"_v{self.number}"

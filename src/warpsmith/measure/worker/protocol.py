@@ -1,0 +1,175 @@
+"""The worker's protocol: every question that only a GPU process can answer, and the form of the answer.
+
+This is the one seam between deciding and measuring. A question's identity is the hash of what was asked
+(sources by content, never by path), so that an answer can be stored, resumed from, recorded and replayed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import Field, TypeAdapter
+
+from warpsmith.contracts.base import Contract, Settings, Sha256
+from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.device import DeviceFacts
+from warpsmith.contracts.launch import CompiledSettings
+from warpsmith.contracts.measurement import Contender, Correctness, Counters, HostTime, Memory, SourceRef, Timing
+from warpsmith.contracts.target import TargetSpec
+
+#: Raise when the meaning of a question or an answer changes: stored answers of another version are misses.
+PROTOCOL_VERSION = 1
+
+
+class TargetRef(Contract):
+    """A target file, known by its content. `root` is the repository its source path is relative to."""
+
+    path: str
+    root: str
+    sha256: Sha256
+
+
+class Question(Contract):
+    """What all questions have in common."""
+
+    target: TargetRef
+    seed: int = 0
+
+    @property
+    def identity(self) -> str:
+        """sha256 of the question without the paths in it: the same on every machine."""
+        content = {"protocol": PROTOCOL_VERSION, "question": _without_paths(self.model_dump(mode="json"))}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+class Describe(Question):
+    """Load the target and say what it is. Answer: TargetSpec."""
+
+    kind: Literal["describe"] = "describe"
+
+
+class Inspect(Question):
+    """Read the GPU's facts and measure its ceilings. Answer: DeviceFacts."""
+
+    kind: Literal["inspect"] = "inspect"
+
+
+class Compile(Question):
+    """Compile each of the settings at one case, launching nothing unless `launch`. Answer: CompiledAnswer."""
+
+    kind: Literal["compile"] = "compile"
+    source: SourceRef
+    case: Case
+    mode: Mode
+    settings: tuple[Settings, ...] = ({},)
+    launch: bool = False
+
+
+class Check(Question):
+    """The correctness gate for one source, against float64 and the original. Answer: Correctness."""
+
+    kind: Literal["check"] = "check"
+    original: SourceRef
+    candidate: SourceRef
+    cases: tuple[Case, ...]
+
+
+class Time(Question):
+    """Interleaved timing. Every round runs one block of every contender, in random order. Answer: Timing."""
+
+    kind: Literal["time"] = "time"
+    contenders: tuple[Contender, ...]
+    case: Case
+    mode: Mode
+    rounds: int = Field(default=20, ge=1)
+    block_ms: float = Field(default=2.0, gt=0)
+
+
+class MeasureMemory(Question):
+    """Peak memory of one call of each contender. Answer: Memory."""
+
+    kind: Literal["memory"] = "memory"
+    contenders: tuple[Contender, ...]
+    case: Case
+    mode: Mode
+
+
+class MeasureHostTime(Question):
+    """Host time a call of each contender. Answer: HostTime."""
+
+    kind: Literal["host_time"] = "host_time"
+    contenders: tuple[Contender, ...]
+    case: Case
+    mode: Mode
+    calls: int = 200
+
+
+class Count(Question):
+    """Hardware counters by ncu, one row a kernel launch. Answer: Counters."""
+
+    kind: Literal["count"] = "count"
+    source: SourceRef
+    case: Case
+    mode: Mode
+
+
+class CompiledAnswer(Contract):
+    compiled: tuple[CompiledSettings, ...]
+
+
+class WorkerFailure(Contract):
+    """Why a question has no answer. None of these is ever a pass."""
+
+    status: Literal[
+        "timeout", "died", "import_failed", "compile_failed", "runtime_failed", "out_of_memory", "no_device", "bad_target"
+    ]
+    message: str
+    #: the CUDA context is broken; the worker must be replaced
+    sticky: bool = False
+
+
+AnyQuestion = Annotated[
+    Describe | Inspect | Compile | Check | Time | MeasureMemory | MeasureHostTime | Count, Field(discriminator="kind")
+]
+Answer = TargetSpec | DeviceFacts | CompiledAnswer | Correctness | Timing | Memory | HostTime | Counters
+
+QUESTION: TypeAdapter[AnyQuestion] = TypeAdapter(AnyQuestion)
+
+ANSWER_TYPES: dict[str, type[Contract]] = {
+    "describe": TargetSpec,
+    "inspect": DeviceFacts,
+    "compile": CompiledAnswer,
+    "check": Correctness,
+    "time": Timing,
+    "memory": Memory,
+    "host_time": HostTime,
+    "count": Counters,
+}
+
+
+class WorkerError(Exception):
+    """A question that has no answer."""
+
+    def __init__(self, failure: WorkerFailure) -> None:
+        super().__init__(f"{failure.status}: {failure.message}")
+        self.failure = failure
+
+
+class Worker(Protocol):
+    """Whoever answers questions: a process with a GPU, a recording, or one in front of the other."""
+
+    def ask(self, question: AnyQuestion) -> Contract:
+        """The answer, of the type that ANSWER_TYPES names. Raises WorkerError."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def _without_paths(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_paths(v) for k, v in value.items() if not (k in ("path", "root") and "sha256" in value)}
+    if isinstance(value, list):
+        return [_without_paths(item) for item in value]
+    return value
