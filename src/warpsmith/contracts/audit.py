@@ -25,6 +25,8 @@ class KnobKind(str, Enum):
     BLOCK_TILING = "block_tiling"
     #: multiplies the SM count from which the host derives how many programs loop over the rows
     PROGRAMS_PER_SM = "programs_per_sm"
+    #: a constexpr that is the num_stages of a `tl.range` inside the kernel
+    LOOP_STAGES = "loop_stages"
 
 
 class KnobOrigin(str, Enum):

@@ -75,6 +75,7 @@ class Profile(Document):
 
     kernel: str
     run_id: str
+    goal: Mode
     source: str
     source_sha256: Sha256
     device: DeviceFacts

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, TypeAdapter
 
 from warpsmith.contracts.base import Contract, Settings, Sha256
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.device import DeviceFacts
+from warpsmith.contracts.device import DeviceFacts, Environment
 from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.measurement import Contender, Correctness, Counters, HostTime, Memory, SourceRef, Timing
 from warpsmith.contracts.target import TargetSpec
@@ -40,14 +41,25 @@ class Question(Contract):
     @property
     def identity(self) -> str:
         """sha256 of the question without the paths in it: the same on every machine."""
-        content = {"protocol": PROTOCOL_VERSION, "question": _without_paths(self.model_dump(mode="json"))}
+        content = {"protocol": PROTOCOL_VERSION, "question": self.portable()}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def portable(self) -> dict[str, Any]:
+        """The question as it is stored: no path of any machine in it."""
+        stripped: dict[str, Any] = _without_paths(self.model_dump(mode="json"))
+        return stripped
 
 
 class Describe(Question):
     """Load the target and say what it is. Answer: TargetSpec."""
 
     kind: Literal["describe"] = "describe"
+
+
+class Identify(Question):
+    """Name the GPU and the software that answers will depend on. Answer: Environment. Never stored."""
+
+    kind: Literal["identify"] = "identify"
 
 
 class Inspect(Question):
@@ -131,14 +143,15 @@ class WorkerFailure(Contract):
 
 
 AnyQuestion = Annotated[
-    Describe | Inspect | Compile | Check | Time | MeasureMemory | MeasureHostTime | Count, Field(discriminator="kind")
+    Describe | Identify | Inspect | Compile | Check | Time | MeasureMemory | MeasureHostTime | Count, Field(discriminator="kind")
 ]
-Answer = TargetSpec | DeviceFacts | CompiledAnswer | Correctness | Timing | Memory | HostTime | Counters
+Answer = TargetSpec | Environment | DeviceFacts | CompiledAnswer | Correctness | Timing | Memory | HostTime | Counters
 
 QUESTION: TypeAdapter[AnyQuestion] = TypeAdapter(AnyQuestion)
 
 ANSWER_TYPES: dict[str, type[Contract]] = {
     "describe": TargetSpec,
+    "identify": Environment,
     "inspect": DeviceFacts,
     "compile": CompiledAnswer,
     "check": Correctness,
@@ -162,6 +175,10 @@ class Worker(Protocol):
 
     def ask(self, question: AnyQuestion) -> Contract:
         """The answer, of the type that ANSWER_TYPES names. Raises WorkerError."""
+        ...
+
+    def ask_all(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
+        """Independent questions, answered side by side where that disturbs no measurement."""
         ...
 
     def close(self) -> None: ...

@@ -1,0 +1,78 @@
+"""Results of the later stages, and the next step that follows from what is on disk."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from warpsmith.contracts.base import Contract, Document, Sha256
+from warpsmith.contracts.verdict import Verdict
+
+
+class SearchResult(Document):
+    """optimization/<kernel>/comparison.json: how the search ended. `winner` None means no improvement was found."""
+
+    run_id: str
+    winner: int | None
+    winner_sha256: Sha256 | None
+    stop_reason: str
+    noise_floor: float | None
+    variants: tuple[int, ...]
+
+
+class FinalOutcome(str, Enum):
+    APPLIED = "applied"
+    NO_IMPROVEMENT = "no_improvement"
+    REVERTED = "reverted"
+    NOT_CONFIRMED = "not_confirmed"
+
+
+class TestRun(Contract):
+    """One run of the kernel's own tests. `counts` by outcome ("passed", "failed", "skipped").
+
+    `reason` says why it is no pass, and is None exactly when it is one.
+    """
+
+    command: str
+    passed: bool
+    counts: dict[str, int]
+    duration_s: float
+    output_tail: str
+    reason: str | None = None
+
+
+class FinalResult(Document):
+    """optimization/<kernel>/report.json. `confirmation` is the winner measured afresh; only it is reported."""
+
+    run_id: str
+    outcome: FinalOutcome
+    reason: str
+    winner: int | None
+    applied_sha256: Sha256 | None = None
+    original_sha256: Sha256
+    confirmation: Verdict | None = None
+    tests: TestRun | None = None
+    style: str | None = None
+
+
+class RunState(str, Enum):
+    """Where a run stands. `waiting_*` need a person."""
+
+    NEW = "new"
+    PROFILE = "profile"
+    WAITING_OPTIMIZE = "waiting_for_approval_to_optimize"
+    OPTIMIZE = "optimize"
+    WAITING_FINALIZE = "waiting_for_approval_to_finalize"
+    FINALIZE = "finalize"
+    DONE = "done"
+
+
+class NextStep(Contract):
+    """The one legal next command, why, and what to read before it. `for_a_person` marks a decision that is theirs."""
+
+    kernel: str
+    state: RunState
+    command: str
+    why: str
+    read: tuple[str, ...]
+    for_a_person: bool = False
+    known_so_far: tuple[str, ...] = ()

@@ -1,0 +1,58 @@
+"""The worker's side of the protocol: one JSON line in, one JSON line out, whatever the user's code prints."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from warpsmith.contracts.base import Contract
+from warpsmith.measure.worker.protocol import QUESTION, WorkerError, WorkerFailure
+
+#: Errors after which a CUDA context answers nothing more (CUDA runtime API, error codes 700, 716, 719 and kin).
+STICKY_ERRORS = (
+    "illegal memory access",
+    "misaligned address",
+    "unspecified launch failure",
+    "device-side assert",
+    "illegal instruction",
+    "hardware stack error",
+)
+
+
+def serve(handlers: Mapping[str, Callable[[Any], Contract]]) -> None:
+    """Answers questions from standard input until it closes.
+
+    Replies go to a private copy of standard output; the public one is pointed at standard error first,
+    so that nothing a kernel's module prints can be taken for a reply.
+    """
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for line in sys.stdin:
+        question = QUESTION.validate_json(line)
+        try:
+            _reply(replies, "answer", handlers[question.kind](question))
+        except WorkerError as error:
+            _reply(replies, "failure", error.failure)
+        except Exception as error:  # the worker's edge: whatever the user's code raised becomes a status
+            traceback.print_exc()
+            _reply(replies, "failure", classify(error))
+
+
+def classify(error: BaseException) -> WorkerFailure:
+    """The status of an exception that came out of somebody's kernel."""
+    name = type(error).__name__
+    text = f"{name}: {str(error).strip()[:2000]}"
+    sticky = any(phrase in text for phrase in STICKY_ERRORS)
+    if name == "OutOfMemoryError":
+        return WorkerFailure(status="out_of_memory", message=text)
+    if name in ("CompilationError", "PTXASError", "OutOfResources", "UnsupportedLanguageConstruct"):
+        return WorkerFailure(status="compile_failed", message=text)
+    return WorkerFailure(status="runtime_failed", message=text, sticky=sticky)
+
+
+def _reply(replies: TextIO, key: str, content: Contract) -> None:
+    replies.write(f'{{"{key}": {content.model_dump_json()}}}\n')
+    replies.flush()

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from warpsmith.contracts.base import Contract
+from warpsmith.contracts.case import Case, DType, Mode
+from warpsmith.contracts.device import Environment
+from warpsmith.contracts.errors import Unavailable
+from warpsmith.contracts.measurement import Contender, Memory, SourceRef
+from warpsmith.measure.worker.protocol import (
+    AnyQuestion,
+    Identify,
+    MeasureMemory,
+    TargetRef,
+    WorkerError,
+    WorkerFailure,
+)
+from warpsmith.measure.worker.stored import StoredWorker
+
+TARGET = TargetRef(path="/here/target.py", root="/here", sha256="1" * 64)
+CASE = Case(axes={"M": 4, "N": 8}, dtype=DType.BFLOAT16)
+
+
+@dataclass
+class DictStore:
+    records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def get(self, identity: str) -> Mapping[str, Any] | None:
+        return self.records.get(identity)
+
+    def append(self, *, identity: str, **record: Any) -> None:
+        self.records[identity] = record
+
+
+@dataclass
+class CountingWorker:
+    """Answers memory questions with the number of times it was asked."""
+
+    driver: str = "580"
+    asked: int = 0
+
+    def ask(self, question: AnyQuestion) -> Contract:
+        if isinstance(question, Identify):
+            return environment(self.driver)
+        self.asked += 1
+        if question.seed == 13:
+            raise WorkerError(WorkerFailure(status="out_of_memory", message="too large"))
+        return Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": self.asked})
+
+    def ask_all(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
+        answers: list[Contract | WorkerFailure] = []
+        for question in questions:
+            try:
+                answers.append(self.ask(question))
+            except WorkerError as error:
+                answers.append(error.failure)
+        return answers
+
+    def close(self) -> None: ...
+
+
+def environment(driver: str) -> Environment:
+    return Environment(
+        gpu_name="H200", gpu_uuid="u", driver=driver, cuda="13", torch="2", triton="3", ptxas=None, fp_fusion=True, harness="0"
+    )
+
+
+def question(seed: int = 0, path: str = "/here/kernel.py") -> MeasureMemory:
+    source = SourceRef(path=path, sha256="2" * 64)
+    return MeasureMemory(
+        target=TARGET, seed=seed, contenders=(Contender(name="original", source=source),), case=CASE, mode=Mode.FORWARD
+    )
+
+
+def stored(store: DictStore, live: CountingWorker | None) -> StoredWorker:
+    return StoredWorker(store, live, Identify(target=TARGET))
+
+
+def test_an_answer_is_measured_once_and_then_remembered() -> None:
+    live = CountingWorker()
+    store = DictStore()
+    first = stored(store, live).ask(question())
+    assert stored(store, live).ask(question()) == first
+    assert live.asked == 1
+
+
+def test_the_same_source_at_another_path_is_the_same_question() -> None:
+    assert question(path="/here/kernel.py").identity == question(path="/elsewhere/kernel.py").identity
+    assert "/here" not in str(question().portable())
+
+
+def test_another_driver_is_another_environment_and_measured_again() -> None:
+    store = DictStore()
+    stored(store, CountingWorker(driver="580")).ask(question())
+    later = CountingWorker(driver="590")
+    stored(store, later).ask(question())
+    assert later.asked == 1
+
+
+def test_with_no_live_worker_the_recording_answers_whatever_its_environment() -> None:
+    store = DictStore()
+    recorded = stored(store, CountingWorker()).ask(question())
+    assert stored(store, None).ask(question()) == recorded
+
+
+def test_a_miss_on_replay_says_what_was_never_recorded() -> None:
+    with pytest.raises(Unavailable, match=r"no answer to 'memory' \(case=4x8-bf16, mode=forward, contenders=original\)"):
+        stored(DictStore(), None).ask(question())
+
+
+def test_only_what_is_missing_is_asked_of_many() -> None:
+    live = CountingWorker()
+    store = DictStore()
+    worker = stored(store, live)
+    known = worker.ask(question(seed=1))
+    answers = worker.ask_all([question(seed=1), question(seed=2)])
+    assert answers == [known, Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": 2})]
+
+
+def test_a_failure_is_not_remembered() -> None:
+    live = CountingWorker()
+    worker = stored(DictStore(), live)
+    for _ in range(2):
+        with pytest.raises(WorkerError):
+            worker.ask(question(seed=13))
+    assert live.asked == 2
