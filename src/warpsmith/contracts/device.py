@@ -26,7 +26,7 @@ class Origin(Contract):
     def __str__(self) -> str:
         if self.kind is OriginKind.RECORDED:
             return f"recorded on {self.gpu}, {self.date}"
-        return self.kind.value
+        return str(self.kind.value)
 
 
 class Environment(Contract):

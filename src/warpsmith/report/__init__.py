@@ -1,1 +1,1 @@
-"""TODO"""
+"""Tables, plots and pages made of contracts. Where files go is the caller's to say."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""The space of settings, pruning, sweeping, and the strategies that propose variants."""

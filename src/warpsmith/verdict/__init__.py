@@ -1,1 +1,1 @@
-"""TODO"""
+"""What the samples say: statistics, guardrails, decision. Pure."""

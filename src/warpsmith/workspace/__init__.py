@@ -1,1 +1,1 @@
-"""TODO"""
+"""Everything under optimization/<kernel>/: where it lies, how a kill leaves it whole, who holds it."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What a kernel compiles to, and with which settings it is launched."""

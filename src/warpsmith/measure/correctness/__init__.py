@@ -1,1 +1,1 @@
-"""TODO"""
+"""The gate that a variant passes before it is timed."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Hardware counters by ncu, where it can run."""

@@ -51,7 +51,9 @@ def load_source(target: Target, source: SourceRef, root: str) -> ModuleType:
     content = Path(source.path).read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     if digest != source.sha256:
-        raise _failure("import_failed", f"{source.path} changed: expected sha256 {source.sha256[:12]}, found {digest[:12]}")
+        raise _failure(
+            "import_failed", f"{source.path} changed: expected sha256 {source.sha256[:12]}, found {digest[:12]}"
+        )
     package = target.module.rpartition(".")[0]
     for entry in (str(Path(root) / "src"), root):
         if entry not in sys.path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -124,7 +125,8 @@ class ProcessWorker:
         process = self._process
         self._kill()
         code = process.returncode if process else None
-        message = f"the worker ended with status {code} while answering {question.kind!r}; its last words:\n{self._last_words()}"
+        what = f"the worker ended with status {code} while answering {question.kind!r}"
+        message = f"{what}; its last words:\n{self._last_words()}"
         return WorkerError(WorkerFailure(status="died", message=message))
 
     def _last_words(self, lines: int = 8) -> str:
@@ -138,17 +140,13 @@ class ProcessWorker:
         process, self._process = self._process, None
         if process is None:
             return
-        try:
+        with contextlib.suppress(ProcessLookupError):  # it was gone already
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it was gone already
         process.wait()
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):  # what was left to write has no reader any more
                     stream.close()
-                except BrokenPipeError:
-                    pass  # what was left to write has no reader any more
 
 
 @dataclass

@@ -135,7 +135,14 @@ class WorkerFailure(Contract):
     """Why a question has no answer. None of these is ever a pass."""
 
     status: Literal[
-        "timeout", "died", "import_failed", "compile_failed", "runtime_failed", "out_of_memory", "no_device", "bad_target"
+        "timeout",
+        "died",
+        "import_failed",
+        "compile_failed",
+        "runtime_failed",
+        "out_of_memory",
+        "no_device",
+        "bad_target",
     ]
     message: str
     #: the CUDA context is broken; the worker must be replaced
@@ -143,7 +150,8 @@ class WorkerFailure(Contract):
 
 
 AnyQuestion = Annotated[
-    Describe | Identify | Inspect | Compile | Check | Time | MeasureMemory | MeasureHostTime | Count, Field(discriminator="kind")
+    Describe | Identify | Inspect | Compile | Check | Time | MeasureMemory | MeasureHostTime | Count,
+    Field(discriminator="kind"),
 ]
 Answer = TargetSpec | Environment | DeviceFacts | CompiledAnswer | Correctness | Timing | Memory | HostTime | Counters
 

@@ -45,12 +45,16 @@ def classify(error: BaseException) -> WorkerFailure:
     """The status of an exception that came out of somebody's kernel."""
     name = type(error).__name__
     text = f"{name}: {str(error).strip()[:2000]}"
-    sticky = any(phrase in text for phrase in STICKY_ERRORS)
     if name == "OutOfMemoryError":
         return WorkerFailure(status="out_of_memory", message=text)
     if name in ("CompilationError", "PTXASError", "OutOfResources", "UnsupportedLanguageConstruct"):
         return WorkerFailure(status="compile_failed", message=text)
-    return WorkerFailure(status="runtime_failed", message=text, sticky=sticky)
+    return WorkerFailure(status="runtime_failed", message=text, sticky=is_sticky(error))
+
+
+def is_sticky(error: BaseException) -> bool:
+    """Whether the CUDA context is broken, so that nothing this process measures can be believed any more."""
+    return any(phrase in str(error) for phrase in STICKY_ERRORS)
 
 
 def _reply(replies: TextIO, key: str, content: Contract) -> None:

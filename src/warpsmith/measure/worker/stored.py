@@ -19,7 +19,6 @@ from warpsmith.measure.worker.protocol import (
     AnyQuestion,
     Identify,
     Worker,
-    WorkerError,
     WorkerFailure,
 )
 
@@ -112,8 +111,6 @@ class StoredWorker:
         return self.environment().model_dump(mode="json")
 
 
-
-
 def _miss(question: AnyQuestion) -> str:
     what = ", ".join(f"{key}={value}" for key, value in _told(question).items())
     return f"no GPU here, and the recording has no answer to {question.kind!r} ({what})"
@@ -134,5 +131,3 @@ def _told(question: AnyQuestion) -> dict[str, str]:
         else:
             told[name] = value.sha256[:12]
     return told
-
-

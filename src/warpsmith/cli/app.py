@@ -1,0 +1,169 @@
+"""The commands. Each finds the project, opens what it needs, and prints a result; the work is in the stages."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsmith.contracts.approval import Gate
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from warpsmith.cli.flow import Flow
+    from warpsmith.stages.runs import Options
+
+app = typer.Typer(
+    name="warpsmith",
+    help="Make an existing Triton kernel faster, and prove it: profile, optimize, finalize.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Goal(str, Enum):
+    """What is to get faster."""
+
+    FULL = "full"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+
+
+Kernel = Annotated[str, typer.Argument(help="The kernel's name, as `warpsmith list` shows it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
+GoalOption = Annotated[Goal | None, typer.Option(help="What is to get faster: one pass, or forward then backward.")]
+DeviceOption = Annotated[str | None, typer.Option(help="GPU: auto, an index, or a UUID.")]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Move an unfinished run to history and begin anew.")]
+MaxVariants = Annotated[int | None, typer.Option(min=1, help="How many variants to try at most (8).")]
+
+
+@app.command()
+def run(
+    kernel: Kernel,
+    autonomous: Annotated[bool, typer.Option("--autonomous", help="Go through without asking a person.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="The same as --autonomous.", hidden=True)] = False,
+    goal: GoalOption = None,
+    max_variants: MaxVariants = None,
+    target_speedup: Annotated[float | None, typer.Option(help="Stop when this speed-up is reached.")] = None,
+    device: DeviceOption = None,
+    fresh: FreshOption = False,
+    as_json: AsJson = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Profile, optimize and finalize a kernel; stops where a person must decide, unless --autonomous."""
+    options = _options(goal, True if autonomous or yes else None, max_variants, target_speedup, device, fresh)
+    return _flow(kernel, as_json, quiet).run(options)
+
+
+@app.command()
+def profile(
+    kernel: Kernel,
+    goal: GoalOption = None,
+    device: DeviceOption = None,
+    fresh: FreshOption = False,
+    as_json: AsJson = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Stage 1: measure the kernel as it is, and find what holds it back."""
+    return _flow(kernel, as_json, quiet).profile(_options(goal, None, None, None, device, fresh))
+
+
+@app.command()
+def optimize(
+    kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson = False, quiet: QuietOption = False
+) -> int:
+    """Stage 2: write variants, judge each against the original, keep the best."""
+    return _flow(kernel, as_json, quiet).optimize(_options(None, None, max_variants, None, None, False))
+
+
+@app.command()
+def finalize(kernel: Kernel, as_json: AsJson = False, quiet: QuietOption = False) -> int:
+    """Stage 3: confirm the winner afresh, apply it behind the kernel's tests, report."""
+    return _flow(kernel, as_json, quiet).finalize()
+
+
+@app.command()
+def approve(
+    kernel: Kernel,
+    gate: Annotated[Gate | None, typer.Option(help="Which checkpoint; the one that is waiting, if not given.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """A person's yes to the step that waits. It is bound to the hashes of what is on disk now."""
+    return _flow(kernel, as_json, quiet=True).approve(gate)
+
+
+@app.command(name="next")
+def next_step(kernel: Kernel, as_json: AsJson = False) -> int:
+    """The one legal next command of a run, why, and what to read before it."""
+    return _flow(kernel, as_json, quiet=True).next()
+
+
+@app.command()
+def status(kernel: Kernel, as_json: AsJson = False) -> int:
+    """Where a run stands, what was tried, and whether it is running now."""
+    return _flow(kernel, as_json, quiet=True).status()
+
+
+@app.command()
+def report(kernel: Kernel, as_json: AsJson = False) -> int:
+    """The report of the last finished run."""
+    return _flow(kernel, as_json, quiet=True).report()
+
+
+@app.command(name="list")
+def list_kernels(as_json: AsJson = False) -> int:
+    """The kernels that this project can optimize."""
+    from warpsmith.cli.overview import print_targets
+
+    return print_targets(Path.cwd(), as_json=as_json)
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> int:
+    """What is here to work with: GPU, driver, torch, triton, ncu, compute-sanitizer."""
+    from warpsmith.cli.overview import print_doctor
+
+    return print_doctor(as_json=as_json)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from warpsmith import __version__
+
+        print(__version__)
+        raise typer.Exit(ExitCode.DONE)
+
+
+def _flow(kernel: str, as_json: bool, quiet: bool) -> Flow:
+    from warpsmith.cli.flow import Flow
+
+    return Flow.open(Path.cwd(), kernel, as_json=as_json, quiet=quiet, interactive=sys.stdin.isatty() and not as_json)
+
+
+def _options(
+    goal: Goal | None,
+    autonomous: bool | None,
+    max_variants: int | None,
+    target_speedup: float | None,
+    device: str | None,
+    fresh: bool,
+) -> Options:
+    from warpsmith.stages.runs import Options
+
+    if target_speedup is not None and target_speedup <= 1:
+        raise UsageError(f"--target-speedup must be above 1, found {target_speedup}")
+    return Options(
+        goal=Mode(goal.value) if goal else None,
+        autonomous=autonomous,
+        max_variants=max_variants,
+        target_speedup=target_speedup,
+        device=device,
+        fresh=fresh,
+    )

@@ -1,0 +1,210 @@
+"""The run commands: from one stage to the next, stopping where a person decides."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpsmith.cli.output import print_json, print_markdown
+from warpsmith.cli.progress import shown
+from warpsmith.contracts.approval import Gate
+from warpsmith.contracts.errors import ExitCode, UsageError
+from warpsmith.contracts.request import Request
+from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState
+from warpsmith.project.config import ProjectConfig, load_config
+from warpsmith.project.discover import find_root, find_target
+from warpsmith.stages import checkpoints
+from warpsmith.stages.runs import Options, begin
+from warpsmith.stages.session import Session, open_session
+from warpsmith.workspace.documents import read_document
+from warpsmith.workspace.layout import Workspace
+from warpsmith.workspace.lock import holder, run_lock
+
+#: What a finished run says to the shell. No improvement is a complete, good result.
+EXIT_CODES = {
+    FinalOutcome.APPLIED: ExitCode.DONE,
+    FinalOutcome.NO_IMPROVEMENT: ExitCode.DONE,
+    FinalOutcome.NOT_CONFIRMED: ExitCode.DONE,
+    FinalOutcome.REVERTED: ExitCode.REJECTED,
+}
+
+
+QUESTIONS = {
+    Gate.OPTIMIZE: "Search for a faster version?",
+    Gate.FINALIZE: "Put the winner into the production file?",
+}
+
+
+@dataclass
+class Flow:
+    """One command on one kernel of one project. `interactive` is whether someone can be asked."""
+
+    root: Path
+    config: ProjectConfig
+    workspace: Workspace
+    kernel: str
+    as_json: bool
+    quiet: bool
+    interactive: bool
+
+    @classmethod
+    def open(cls, start: Path, kernel: str, *, as_json: bool, quiet: bool, interactive: bool) -> Flow:
+        """Finds the project and the target. Raises UsageError for a kernel that is not there, naming the nearest."""
+        root = find_root(start)
+        config = load_config(root)
+        find_target(root, config, kernel)
+        return cls(root, config, Workspace(root, kernel), kernel, as_json, quiet, interactive)
+
+    def run(self, options: Options) -> int:
+        """Stages in turn until the end, or until a person must decide and cannot be asked."""
+        with run_lock(self.workspace):
+            request = begin(self.workspace, self.kernel, options)
+            stages: dict[RunState, Callable[[Session], Any]] = {}
+            while (state := checkpoints.state_of(self.workspace)) is not RunState.DONE:
+                if state in (RunState.WAITING_OPTIMIZE, RunState.WAITING_FINALIZE):
+                    if not self._ask(Gate.OPTIMIZE if state is RunState.WAITING_OPTIMIZE else Gate.FINALIZE):
+                        return self._tell_next(ExitCode.WAITING)
+                    continue
+                stages = stages or _stages()
+                with self._session(request) as session:
+                    stages[state](session)
+        return self._tell_result()
+
+    def profile(self, options: Options) -> int:
+        with run_lock(self.workspace):
+            request = begin(self.workspace, self.kernel, options)
+            if checkpoints.state_of(self.workspace) is RunState.PROFILE:
+                with self._session(request) as session:
+                    _stages()[RunState.PROFILE](session)
+        return self._tell_page(self.workspace.profile_page, self.workspace.profile)
+
+    def optimize(self, options: Options) -> int:
+        with run_lock(self.workspace):
+            request = self._begun(options)
+            checkpoints.require(self.workspace, request, Gate.OPTIMIZE, terminal_only=False)
+            if not self.workspace.search_result.is_file():
+                with self._session(request) as session:
+                    _stages()[RunState.OPTIMIZE](session)
+        return self._tell_page(self.workspace.comparison, self.workspace.search_result)
+
+    def finalize(self) -> int:
+        with run_lock(self.workspace):
+            request = self._begun(Options())
+            if not self.workspace.final_result.is_file():
+                with self._session(request) as session:
+                    _stages()[RunState.FINALIZE](session)
+        return self._tell_result()
+
+    def approve(self, gate: Gate | None) -> int:
+        waiting = {RunState.WAITING_OPTIMIZE: Gate.OPTIMIZE, RunState.WAITING_FINALIZE: Gate.FINALIZE}
+        if not self.workspace.request.is_file():
+            raise UsageError(f"no run of {self.kernel} has begun", next_command=f"warpsmith run {self.kernel}")
+        chosen = gate or waiting.get(checkpoints.state_of(self.workspace))
+        if chosen is None:
+            raise UsageError("nothing waits for an approval", next_command=f"warpsmith next {self.kernel}")
+        approval = checkpoints.approve(self.workspace, chosen, from_terminal=sys.stdin.isatty())
+        if self.as_json:
+            print_json(approval)
+        else:
+            print(f"approved: {chosen.value} (evidence {approval.evidence_sha256[:12]})")
+            self._tell_next(ExitCode.DONE)
+        return ExitCode.DONE
+
+    def next(self) -> int:
+        return self._tell_next(ExitCode.DONE)
+
+    def status(self) -> int:
+        step = checkpoints.next_step(self.workspace, self.kernel)
+        running, last = holder(self.workspace), self.workspace.last_event()
+        if self.as_json:
+            print_json({"next": step.model_dump(mode="json"), "running": running, "last_event": last})
+            return ExitCode.DONE
+        print(f"{self.kernel}: {step.state.value}" + (f", running now ({running})" if running else ""))
+        if last is not None:
+            print(f"  last: {last['event']} at {last['at']}")
+        for line in step.known_so_far:
+            print(f"  {line}")
+        print(f"next: {step.command}   ({step.why})")
+        return ExitCode.DONE
+
+    def report(self) -> int:
+        if not self.workspace.final_result.is_file():
+            raise UsageError(
+                f"no finished run of {self.kernel} to report on", next_command=f"warpsmith next {self.kernel}"
+            )
+        return self._tell_page(self.workspace.report_page, self.workspace.final_result)
+
+    @contextmanager
+    def _session(self, request: Request) -> Iterator[Session]:
+        with (
+            shown(quiet=self.quiet) as progress,
+            open_session(self.root, self.config, self.workspace, request, progress) as session,
+        ):
+            yield session
+
+    def _begun(self, options: Options) -> Request:
+        if not self.workspace.request.is_file():
+            raise UsageError(f"no run of {self.kernel} has begun", next_command=f"warpsmith profile {self.kernel}")
+        if checkpoints.state_of(self.workspace) is RunState.DONE:
+            return read_document(self.workspace.request, Request)
+        return begin(self.workspace, self.kernel, options)
+
+    def _ask(self, gate: Gate) -> bool:
+        """Shows what a person must judge and takes their answer. False where nobody can be asked, or said no."""
+        page = self.workspace.profile_page if gate is Gate.OPTIMIZE else self.workspace.comparison
+        if not self.interactive:
+            return False
+        print_markdown(page.read_text(encoding="utf-8"))
+        question = (
+            "Search for a faster version?" if gate is Gate.OPTIMIZE else "Put the winner into the production file?"
+        )
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            return False
+        checkpoints.approve(self.workspace, gate, from_terminal=True)
+        return True
+
+    def _tell_next(self, code: ExitCode) -> int:
+        step: NextStep = checkpoints.next_step(self.workspace, self.kernel)
+        if self.as_json:
+            print_json(step)
+        else:
+            print(f"{self.kernel}: {step.state.value}: {step.why}")
+            for page in step.read:
+                print(f"  read: {page}")
+            print(f"  next: {step.command}" + ("   (a person's decision)" if step.for_a_person else ""))
+        return code
+
+    def _tell_page(self, page: Path, document: Path) -> int:
+        if self.as_json:
+            print(document.read_text(encoding="utf-8"))
+        else:
+            print_markdown(page.read_text(encoding="utf-8"))
+            print(f"page: {self.workspace.relative(page)}")
+            print(f"next: {checkpoints.next_step(self.workspace, self.kernel).command}")
+        return ExitCode.DONE
+
+    def _tell_result(self) -> int:
+        result = read_document(self.workspace.final_result, FinalResult)
+        if self.as_json:
+            print_json(result)
+        else:
+            print(f"{self.kernel}: {result.outcome.value}: {result.reason}")
+            if result.confirmation is not None:
+                print(f"  {result.confirmation.goal_mode.value}: {result.confirmation.goal} × the original")
+            print(f"  report: {self.workspace.relative(self.workspace.report_page)}")
+            print(f"  plots: {self.workspace.relative(self.workspace.plots)}")
+        return EXIT_CODES[result.outcome]
+
+
+def _stages() -> dict[RunState, Callable[[Session], Any]]:
+    """The stages' imports reach pandas and matplotlib, which commands that only read do without."""
+    from warpsmith.stages.finalizer import finalize
+    from warpsmith.stages.optimizer import optimize
+    from warpsmith.stages.profiler import profile
+
+    return {RunState.PROFILE: profile, RunState.OPTIMIZE: optimize, RunState.FINALIZE: finalize}

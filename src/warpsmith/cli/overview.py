@@ -1,0 +1,50 @@
+"""`list` and `doctor`: what there is to work on, and what there is to work with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warpsmith.cli.output import print_json
+from warpsmith.contracts.errors import ExitCode
+from warpsmith.project.config import load_config
+from warpsmith.project.discover import find_root, list_targets
+from warpsmith.stages import checkpoints
+from warpsmith.workspace.layout import Workspace
+
+
+def print_targets(start: Path, *, as_json: bool) -> int:
+    root = find_root(start)
+    targets = list_targets(root, load_config(root))
+    rows = [
+        {
+            "kernel": name,
+            "target": path.relative_to(root).as_posix(),
+            "state": checkpoints.state_of(Workspace(root, name)).value,
+        }
+        for name, path in targets.items()
+    ]
+    if as_json:
+        print_json(rows)
+        return ExitCode.DONE
+    if not rows:
+        print(
+            "no targets here; a target file is named benchmark/benchmark_<kernel>.py, see `targets` in warpsmith.yaml"
+        )
+    for row in rows:
+        print(f"{row['kernel']:24} {row['state']:36} {row['target']}")
+    return ExitCode.DONE
+
+
+def print_doctor(*, as_json: bool) -> int:
+    from warpsmith.stages.doctor import examine
+
+    findings = examine()
+    usable = all(finding.ok for finding in findings if finding.name.startswith(("gpu", "torch", "triton")))
+    if as_json:
+        print_json([finding.model_dump(mode="json") for finding in findings])
+    else:
+        for finding in findings:
+            print(f"{'ok' if finding.ok else '--':3} {finding.name:18} {finding.found}")
+            if finding.consequence:
+                print(f"    {'':18} {finding.consequence}")
+    return ExitCode.DONE if usable else ExitCode.UNAVAILABLE

@@ -1,0 +1,49 @@
+"""Owns the reading of hardware counters: several launches' rows to one figure a metric. Names are ncu's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpsmith.contracts.measurement import CounterRow
+
+DURATION = "gpu__time_duration.sum"
+COMPUTE_PCT = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+MEMORY_PCT = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+DRAM_PCT = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+DRAM_READ, DRAM_WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
+L1_HIT_PCT, L2_HIT_PCT = "l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct"
+OCCUPANCY_PCT = "sm__warps_active.avg.pct_of_peak_sustained_active"
+WAVES = "launch__waves_per_multiprocessor"
+LOCAL_LOADS, LOCAL_STORES = "smsp__inst_executed_op_local_ld.sum", "smsp__inst_executed_op_local_st.sum"
+WARP_LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
+STALL_PREFIX, STALL_SUFFIX = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
+
+
+def total(rows: Sequence[CounterRow], metric: str) -> float | None:
+    """Sum over the launches, None where a launch lacks the metric."""
+    found = [row.metrics[metric] for row in rows if metric in row.metrics]
+    return sum(found) if found and len(found) == len(rows) else None
+
+
+def average(rows: Sequence[CounterRow], metric: str) -> float | None:
+    """Mean over the launches weighted by their durations (equal ones where those lack), None without the metric."""
+    found = [(row.metrics.get(DURATION, 1.0), row.metrics[metric]) for row in rows if metric in row.metrics]
+    weight = sum(duration for duration, _ in found)
+    return sum(duration * value for duration, value in found) / weight if weight else None
+
+
+def most_waves(rows: Sequence[CounterRow]) -> float | None:
+    """Waves of the launch that has most."""
+    return max((row.metrics[WAVES] for row in rows if WAVES in row.metrics), default=None)
+
+
+def main_stall(rows: Sequence[CounterRow]) -> tuple[str, float] | None:
+    """The reason for which warps wait longest, and its share of a warp's latency between two instructions."""
+    latency = average(rows, WARP_LATENCY)
+    names = sorted({n for row in rows for n in row.metrics if n.startswith(STALL_PREFIX) and n.endswith(STALL_SUFFIX)})
+    reasons = {name.removeprefix(STALL_PREFIX).removesuffix(STALL_SUFFIX): average(rows, name) for name in names}
+    stalls = {reason: value for reason, value in reasons.items() if value is not None and reason != "selected"}
+    if not stalls or not latency:
+        return None
+    longest = max(stalls, key=lambda reason: stalls[reason])
+    return longest, stalls[longest] / latency

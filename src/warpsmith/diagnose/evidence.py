@@ -1,0 +1,44 @@
+"""Owns what a diagnosis is made from: the records of one profiling run, and how they are looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.contracts.audit import SourceAudit
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.device import DeviceFacts
+from warpsmith.contracts.launch import LaunchRecord
+from warpsmith.contracts.measurement import Counters, Memory, Timing
+from warpsmith.contracts.target import TargetSpec
+
+#: case name -> mode -> the original's launches
+Launches = dict[str, dict[Mode, tuple[LaunchRecord, ...]]]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that was observed of the original and its baselines."""
+
+    spec: TargetSpec
+    device: DeviceFacts
+    audit: SourceAudit
+    launches: Launches
+    timings: tuple[Timing, ...]
+    memories: tuple[Memory, ...] = ()
+    counters: tuple[Counters, ...] = ()
+
+    def launches_at(self, case: str, mode: Mode) -> tuple[LaunchRecord, ...]:
+        """The launches of a case; those of `full`, where not recorded themselves, are both passes'."""
+        by_mode = self.launches.get(case, {})
+        if mode is Mode.FULL and Mode.FULL not in by_mode:
+            return by_mode.get(Mode.FORWARD, ()) + by_mode.get(Mode.BACKWARD, ())
+        return by_mode.get(mode, ())
+
+    def functions_of(self, mode: Mode) -> frozenset[str]:
+        """Names of the jit functions launched in a mode, and of the host functions that launch them."""
+        records = [record for case in self.launches for record in self.launches_at(case, mode)]
+        return frozenset(name for r in records for name in (r.jit_function, r.host_function))
+
+    def counted(self, mode: Mode) -> tuple[Counters, ...]:
+        """The counters of a mode that have rows."""
+        return tuple(c for c in self.counters if c.mode is mode and c.rows)

@@ -1,0 +1,46 @@
+"""Owns the assembly of a profile from the records of one run. Pure: no IO; what was measured is handed in."""
+
+from __future__ import annotations
+
+from warpsmith.contracts.device import Origin
+from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.request import Request
+from warpsmith.diagnose.bottleneck import classify
+from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.observations import observations
+from warpsmith.diagnose.recommend import expected_variants, recommend
+from warpsmith.diagnose.roofline import baselines
+
+__all__ = ["Evidence", "assemble"]
+
+
+def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
+    """The profile. Raises ValueError where a mode of the target was timed at no tuning case."""
+    spec = evidence.spec
+    rows = baselines(spec, evidence.timings, evidence.memories, evidence.device)
+    modes = tuple(classify(mode, evidence, rows) for mode in spec.modes)
+    recommendations = recommend(evidence, modes, request.goal, rows)
+    return Profile(
+        kernel=request.kernel,
+        run_id=request.run_id,
+        goal=request.goal,
+        source=spec.source,
+        source_sha256=spec.source_sha256,
+        device=evidence.device,
+        origin=origin,
+        baselines=rows,
+        launches=evidence.launches,
+        counters=evidence.counters,
+        evidence_tier=_tier(evidence),
+        audit=evidence.audit,
+        modes=modes,
+        recommendations=recommendations,
+        expected_variants=expected_variants(recommendations, request.max_variants),
+        observations=observations(evidence, modes, rows),
+    )
+
+
+def _tier(evidence: Evidence) -> str:
+    if any(counters.rows for counters in evidence.counters):
+        return "ncu counters"
+    return "kernel durations" if evidence.timings else "compiled code"

@@ -1,0 +1,125 @@
+"""Owns the roofline: least work over device time against the ceilings measured on the same GPU.
+
+Model: Williams, Waterman and Patterson, "Roofline" (2009). Reads records only; must not know how they were measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpsmith.contracts.case import Case, Cost, DType, Mode
+from warpsmith.contracts.device import DeviceFacts
+from warpsmith.contracts.measurement import Memory, Timing
+from warpsmith.contracts.profile import Baseline
+from warpsmith.contracts.target import TargetSpec
+from warpsmith.contracts.verdict import Interval
+from warpsmith.verdict.statistics import median_ms
+
+ORIGINAL = "original"
+
+
+def copy_ceiling_gb_s(cost: Cost, device: DeviceFacts) -> float | None:
+    """The measured copy ceiling at the footprint of this work in GB/s, None where none was measured."""
+    return device.copy_ceiling_gb_s(cost.bytes_moved) if device.copy_ceilings and cost.bytes_moved else None
+
+
+def ridge_flops_per_byte(cost: Cost, dtype: DType, device: DeviceFacts) -> float | None:
+    """Arithmetic intensity at which the matmul and the copy ceiling meet, None where one was not measured."""
+    copy_gb_s, tflops = copy_ceiling_gb_s(cost, device), device.matmul_tflops.get(dtype)
+    return tflops * 1e3 / copy_gb_s if copy_gb_s and tflops else None
+
+
+def bandwidth_share(cost: Cost, time_ms: float, device: DeviceFacts) -> float | None:
+    """Least bytes a second as a share of the copy ceiling. May pass 1 where data stays in L2."""
+    ceiling = copy_ceiling_gb_s(cost, device)
+    return cost.bytes_moved / (time_ms * 1e6) / ceiling if ceiling else None
+
+
+def compute_share(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) -> float | None:
+    """Operations a second as a share of the matmul ceiling of the dtype."""
+    tflops = device.matmul_tflops.get(dtype)
+    return cost.flops / (time_ms * 1e9) / tflops if tflops else None
+
+
+def is_compute_heavy(cost: Cost, dtype: DType, device: DeviceFacts) -> bool:
+    """Whether the matmul ceiling is the nearer limit: the intensity is above the ridge."""
+    ridge = ridge_flops_per_byte(cost, dtype, device)
+    return ridge is not None and cost.flops > ridge * cost.bytes_moved
+
+
+def baselines(
+    spec: TargetSpec,
+    timings: Sequence[Timing],
+    memories: Sequence[Memory],
+    device: DeviceFacts,
+    *,
+    sources: Sequence[str] = (ORIGINAL,),
+) -> tuple[Baseline, ...]:
+    """One row a provider, case and mode that was timed: the sources first, then the target's providers.
+
+    A provider that is missing, failed or did not run there has a row that says why. Where a contender was timed
+    twice at one case and mode, the first counts. `ceiling_gb_s` is None where the matmul ceiling is the limit.
+    """
+    providers = dict.fromkeys([*sources, *spec.providers, *spec.missing_providers])
+    by_place: dict[tuple[str, Mode], list[Timing]] = {}
+    for timing in timings:
+        by_place.setdefault((timing.case.name, timing.mode), []).append(timing)
+    peaks = {(m.case.name, m.mode, provider): peak for m in memories for provider, peak in m.peak_bytes.items()}
+    rows: list[Baseline] = []
+    for provider in providers:
+        for (name, mode), here in by_place.items():
+            peak_bytes = peaks.get((name, mode, provider))
+            ran = [t for t in here if any(b.contender == provider for b in t.blocks)]
+            if ran:
+                rows.append(_row(spec.costs[name][mode], ran[0], provider, peak_bytes, device))
+            else:
+                why = spec.missing_providers.get(provider) or _why_not(provider, here)
+                rows.append(_missing(here[0].case, mode, provider, peak_bytes, why))
+    return tuple(rows)
+
+
+def _row(cost: Cost, timing: Timing, provider: str, peak_bytes: int | None, device: DeviceFacts) -> Baseline:
+    case, time_ms = timing.case, median_ms(timing, provider)
+    heavy = is_compute_heavy(cost, case.dtype, device)
+    if heavy:
+        share = compute_share(cost, time_ms.value, case.dtype, device)
+    else:
+        share = bandwidth_share(cost, time_ms.value, device)
+    return Baseline(
+        case=case.name,
+        role=case.role,
+        mode=timing.mode,
+        provider=provider,
+        time_ms=time_ms,
+        peak_bytes=peak_bytes,
+        gb_s=achieved_gb_s(cost, time_ms),
+        ceiling_gb_s=None if heavy else copy_ceiling_gb_s(cost, device),
+        share_of_ceiling=share,
+        method=timing.method.value,
+    )
+
+
+def achieved_gb_s(cost: Cost, time_ms: Interval) -> float:
+    """Least bytes over the median device time, in GB/s (1e9 bytes)."""
+    return cost.bytes_moved / (time_ms.value * 1e6)
+
+
+def _why_not(provider: str, timings: Sequence[Timing]) -> str:
+    failures = [t.failures[provider] for t in timings if provider in t.failures]
+    return failures[0] if failures else "not timed at this case"
+
+
+def _missing(case: Case, mode: Mode, provider: str, peak_bytes: int | None, why: str) -> Baseline:
+    return Baseline(
+        case=case.name,
+        role=case.role,
+        mode=mode,
+        provider=provider,
+        time_ms=None,
+        peak_bytes=peak_bytes,
+        gb_s=None,
+        ceiling_gb_s=None,
+        share_of_ceiling=None,
+        method=None,
+        unavailable=why,
+    )

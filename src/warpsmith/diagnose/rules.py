@@ -1,0 +1,38 @@
+"""Owns the rules by which figures become a class of bottleneck, with their limits. Must not know records.
+
+The order is: near the measured ceiling, then the busier of compute and memory, then latency or a grid too small.
+"""
+
+from __future__ import annotations
+
+from warpsmith.contracts.profile import Bottleneck
+from warpsmith.diagnose.places import Throughputs
+
+#: Chosen: a copy kernel itself varies by a few percent, so above this there is nothing to win safely.
+NEAR_PEAK_SHARE = 0.90
+#: ncu's own rule (section SpeedOfLight, rule SOLBottleneck), and ours below the peak.
+BUSY_PCT = 60.0
+LEAD_PCT = 10.0
+
+
+def by_throughput(seen: Throughputs) -> Bottleneck:
+    """ncu's rule: both under 60%, latency; else the larger one if it leads by ten points, else balanced."""
+    if max(seen.compute_pct, seen.memory_pct) < BUSY_PCT:
+        return Bottleneck.LATENCY_BOUND
+    if abs(seen.compute_pct - seen.memory_pct) < LEAD_PCT:
+        return Bottleneck.BALANCED
+    return Bottleneck.COMPUTE_BOUND if seen.compute_pct > seen.memory_pct else Bottleneck.MEMORY_BOUND
+
+
+def class_of(share: float, seen: Throughputs, waves: float | None, looping: bool) -> Bottleneck:
+    """Near peak first; then by throughput; where neither unit is busy, less than one wave of work
+    means that the grid is too small.
+
+    A kernel whose programs loop over the rows fills at most one wave by design: there latency is what is left.
+    """
+    if share >= NEAR_PEAK_SHARE:
+        return Bottleneck.NEAR_PEAK
+    found = by_throughput(seen)
+    if found is Bottleneck.LATENCY_BOUND and not looping and waves is not None and waves < 1:
+        return Bottleneck.GRID_TOO_SMALL
+    return found

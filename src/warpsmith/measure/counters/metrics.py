@@ -1,0 +1,49 @@
+"""Which counters are asked of ncu, by the name that ncu gives them, and why each is wanted."""
+
+from __future__ import annotations
+
+_STALLS = (
+    "barrier",
+    "long_scoreboard",
+    "short_scoreboard",
+    "math_pipe_throttle",
+    "mio_throttle",
+    "lg_throttle",
+    "wait",
+    "not_selected",
+)
+
+METRICS: tuple[str, ...] = (
+    "gpu__time_duration.sum",
+    # throughput, in percent of peak
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+    # traffic
+    "dram__bytes.sum.per_second",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    # caches
+    "l1tex__t_sector_hit_rate.pct",
+    "lts__t_sector_hit_rate.pct",
+    # occupancy and what limits it
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "sm__maximum_warps_per_active_cycle_pct",
+    "launch__occupancy_limit_registers",
+    "launch__occupancy_limit_shared_mem",
+    "launch__occupancy_limit_warps",
+    "launch__occupancy_limit_blocks",
+    "launch__waves_per_multiprocessor",
+    "launch__registers_per_thread",
+    "launch__shared_mem_per_block_dynamic",
+    "launch__shared_mem_per_block_static",
+    # spills
+    "smsp__inst_executed_op_local_ld.sum",
+    "smsp__inst_executed_op_local_st.sum",
+    # stalls: each reason as a share of the latency
+    "smsp__average_warp_latency_per_inst_issued.ratio",
+    *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in _STALLS),
+    # issue slots and tensor cores
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+)

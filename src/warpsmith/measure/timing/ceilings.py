@@ -1,0 +1,159 @@
+"""What a GPU can do at best, measured on it: copies at several footprints, large matmuls by dtype."""
+
+# mypy: allow-untyped-calls, allow-untyped-decorators, allow-untyped-defs
+
+from __future__ import annotations
+
+import importlib.metadata
+import statistics
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from warpsmith import __version__
+from warpsmith.contracts.case import DType
+from warpsmith.contracts.device import CopyCeiling, DeviceFacts, Environment
+from warpsmith.device.architecture import architecture_of, limits_of
+from warpsmith.device.clocks import max_sm_clock_mhz
+from warpsmith.measure.worker.inputs import L2_TURNOVER
+
+MIB = 1 << 20
+#: Bytes read plus bytes written by one call: from what fits L2 to what a large layer moves.
+FOOTPRINTS_BYTES = (16 * MIB, 64 * MIB, 192 * MIB, 384 * MIB, 1024 * MIB)
+MATMUL_SIZE = {DType.BFLOAT16: 8192, DType.FLOAT16: 8192, DType.FLOAT32: 4096}
+REPLAYS = 15
+
+
+@triton.jit
+def _copy_kernel(source_ptr: Any, target_ptr: Any, elements: int, BLOCK: tl.constexpr) -> None:
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < elements
+    tl.store(target_ptr + offsets, tl.load(source_ptr + offsets, mask=mask), mask=mask)
+
+
+def inspect_device(device: torch.device) -> DeviceFacts:
+    """Facts and ceilings of one GPU; takes some seconds. Raises Unavailable for an architecture that is not known."""
+    properties = torch.cuda.get_device_properties(device)
+    capability = (properties.major, properties.minor)
+    limits = limits_of(capability)
+    environment = read_environment(device)
+    return DeviceFacts(
+        name=properties.name,
+        uuid=environment.gpu_uuid,
+        capability=capability,
+        architecture=architecture_of(capability),
+        sm_count=properties.multi_processor_count,
+        memory_bytes=properties.total_memory,
+        l2_bytes=properties.L2_cache_size,
+        shared_memory_per_sm_bytes=limits.shared_memory_per_sm_bytes,
+        shared_memory_per_block_bytes=limits.shared_memory_per_block_bytes,
+        registers_per_sm=limits.registers_per_sm,
+        max_threads_per_sm=limits.max_threads_per_sm,
+        max_sm_clock_mhz=max_sm_clock_mhz(environment.gpu_uuid),
+        copy_ceilings=tuple(_copy_ceiling(footprint, device) for footprint in FOOTPRINTS_BYTES),
+        matmul_tflops={dtype: _matmul_tflops(dtype, size, device) for dtype, size in MATMUL_SIZE.items()},
+        environment=environment,
+        measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def read_environment(device: torch.device) -> Environment:
+    """What every answer of this process depends on."""
+    properties = torch.cuda.get_device_properties(device)
+    uuid = f"GPU-{properties.uuid}"
+    return Environment(
+        gpu_name=properties.name,
+        gpu_uuid=uuid,
+        driver=_driver(),
+        cuda=str(torch.version.cuda),
+        torch=torch.__version__,
+        triton=importlib.metadata.version("triton"),
+        ptxas=_ptxas_version(),
+        fp_fusion=True,
+        harness=__version__,
+    )
+
+
+def _driver() -> str:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        version = pynvml.nvmlSystemGetDriverVersion()
+    except pynvml.NVMLError as error:
+        return f"unknown ({error})"
+    return version.decode() if isinstance(version, bytes) else str(version)
+
+
+def _ptxas_version() -> str | None:
+    try:
+        from triton.backends.nvidia.compiler import get_ptxas
+
+        return str(get_ptxas(90).version) if get_ptxas.__code__.co_argcount else str(get_ptxas().version)
+    except (ImportError, AttributeError, TypeError, RuntimeError):
+        return None
+
+
+def _copy_ceiling(footprint_bytes: int, device: torch.device) -> CopyCeiling:
+    """The best of several copy kernels over buffers that turn L2 over."""
+    elements = footprint_bytes // 2 // 2
+    l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
+    count = max(1, -(-L2_TURNOVER * l2_bytes // (footprint_bytes // 2)))
+    sources = [torch.randn(elements, device=device, dtype=torch.bfloat16) for _ in range(count)]
+    targets = [torch.empty_like(source) for source in sources]
+    kernels: dict[str, Callable[[int], object]] = {"torch copy_": lambda i: targets[i].copy_(sources[i])}
+    for block, warps in ((2048, 4), (4096, 8), (8192, 8), (8192, 16)):
+        kernels[f"triton, block {block}, {warps} warps"] = _triton_copy(sources, targets, elements, block, warps)
+    best = min((_graph_ms(kernel, count), name) for name, kernel in kernels.items())
+    return CopyCeiling(footprint_bytes=footprint_bytes, gb_s=round(footprint_bytes / best[0] / 1e6, 1), kernel=best[1])
+
+
+def _triton_copy(
+    sources: list[torch.Tensor], targets: list[torch.Tensor], elements: int, block: int, warps: int
+) -> Callable[[int], object]:
+    grid = (triton.cdiv(elements, block),)
+    return lambda i: _copy_kernel[grid](sources[i], targets[i], elements, BLOCK=block, num_warps=warps)
+
+
+def _matmul_tflops(dtype: DType, size: int, device: torch.device) -> float:
+    """2·n³ operations of one n×n matmul by torch, in float32 without TF32."""
+    previous = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        left, right = (
+            torch.randn(size, size, device=device, dtype=torch.float32).to(getattr(torch, dtype.value))
+            for _ in range(2)
+        )
+        return round(2 * size**3 / _graph_ms(lambda _: left @ right, 1) / 1e9, 1)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = previous
+
+
+def _graph_ms(kernel: Callable[[int], object], count: int) -> float:
+    """Median ms a call over replays of a graph that calls the kernel on every buffer."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    rounds = max(1, 8 // count)
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            kernel(0)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for index in list(range(count)) * rounds:
+                kernel(index)
+        for _ in range(3):
+            graph.replay()
+        pairs = []
+        for _ in range(REPLAYS):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            graph.replay()
+            end.record()
+            pairs.append((start, end))
+        torch.cuda.synchronize()
+    return float(statistics.median(start.elapsed_time(end) for start, end in pairs)) / (count * rounds)

@@ -1,0 +1,34 @@
+"""One call of an implementation in a mode, as a function of an input set: what is captured, timed and weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpsmith.contracts.case import Mode
+from warpsmith.measure.worker.implementation import Implementation
+from warpsmith.measure.worker.inputs import InputSet, as_outputs
+
+#: Runs the mode on the input set of that index and returns what it produced.
+Call = Callable[[int], tuple[Tensor, ...]]
+
+
+def prepared(implementation: Implementation, mode: Mode, sets: list[InputSet]) -> Call:
+    """The timed part of a mode. For backward alone the forward pass runs here, once a set, outside what is timed."""
+    if mode is Mode.FORWARD:
+        return lambda index: as_outputs(implementation.call(sets[index].inputs))
+    if mode is Mode.FULL:
+        return lambda index: _gradients_of(as_outputs(implementation.call(sets[index].inputs)), sets[index])
+    outputs = [as_outputs(implementation.call(each.inputs)) for each in sets]
+    return lambda index: _gradients_of(outputs[index], sets[index], keep=True)
+
+
+def _gradients_of(outputs: tuple[Tensor, ...], each: InputSet, *, keep: bool = False) -> tuple[Tensor, ...]:
+    differentiable: list[Any] = [out for out in outputs if out.requires_grad]
+    gradients = torch.autograd.grad(
+        differentiable, each.differentiated, each.output_gradients, retain_graph=keep, allow_unused=True
+    )
+    return tuple(gradient for gradient in gradients if gradient is not None)

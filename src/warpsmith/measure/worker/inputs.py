@@ -1,0 +1,84 @@
+"""Input sets for timing: enough of them, made once and rotated, that no call finds its data in L2."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.target import Inputs, Target
+
+#: A call's data is out of L2 once others have moved this many times its size.
+L2_TURNOVER = 2
+
+
+@dataclass
+class InputSet:
+    """One set of inputs, and for a pass backward the gradients that it starts from."""
+
+    inputs: Inputs
+    differentiated: tuple[Tensor, ...]
+    output_gradients: tuple[Tensor, ...] = ()
+
+
+def set_count(bytes_per_set: int, l2_bytes: int) -> int:
+    """How many sets a rotation needs so that its total passes twice the L2 cache."""
+    return max(1, math.ceil(L2_TURNOVER * l2_bytes / max(1, bytes_per_set)))
+
+
+def make_sets(target: Target, case: Case, mode: Mode, *, seed: int, device: torch.device) -> list[InputSet]:
+    """A rotation of input sets on the device, every value random, its total above twice the L2 cache."""
+    first = _make(target, case, seed, device)
+    l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
+    count = set_count(_bytes(first), l2_bytes)
+    sets = [first, *(_make(target, case, seed + 7919 * index, device) for index in range(1, count))]
+    assert sum(map(_bytes, sets)) >= L2_TURNOVER * l2_bytes, "the rotation does not turn L2 over"
+    if mode is not Mode.FORWARD:
+        for index, each in enumerate(sets):
+            each.output_gradients = _gradients(target, each, seed + index)
+    return sets
+
+
+def make_one(target: Target, case: Case, mode: Mode, *, seed: int, device: torch.device) -> InputSet:
+    """One input set, for what is not timed."""
+    one = _make(target, case, seed, device)
+    if mode is not Mode.FORWARD:
+        one.output_gradients = _gradients(target, one, seed)
+    return one
+
+
+def as_outputs(result: Any) -> tuple[Tensor, ...]:
+    """What a call returned, as a tuple of tensors."""
+    found: Sequence[Any] = (result,) if isinstance(result, Tensor) else tuple(result)
+    return tuple(each for each in found if isinstance(each, Tensor))
+
+
+def _make(target: Target, case: Case, seed: int, device: torch.device) -> InputSet:
+    generator = torch.Generator(device=device).manual_seed(seed)
+    inputs = target.make_inputs(case, device, generator)
+    differentiated = tuple(
+        inputs[name].requires_grad_() for name in target.differentiable if isinstance(inputs.get(name), Tensor)
+    )
+    return InputSet(inputs, differentiated)
+
+
+def _gradients(target: Target, each: InputSet, seed: int) -> tuple[Tensor, ...]:
+    """Random gradients of the reference's outputs, whose shapes and dtypes are the call's."""
+    with torch.no_grad():
+        outputs = as_outputs(target.reference(each.inputs))
+    generator = torch.Generator(device=outputs[0].device).manual_seed(seed)
+    return tuple(
+        torch.randn(out.shape, generator=generator, device=out.device, dtype=torch.float32).to(out.dtype)
+        for out in outputs
+        if out.is_floating_point()
+    )
+
+
+def _bytes(each: InputSet) -> int:
+    tensors = [value for value in each.inputs.values() if isinstance(value, Tensor)]
+    return sum(tensor.numel() * tensor.element_size() for tensor in (*tensors, *each.output_gradients))

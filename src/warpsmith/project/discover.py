@@ -1,0 +1,72 @@
+"""Finds a repository's root and the target file of a kernel, by file names alone: nothing of the user's is imported."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from warpsmith.contracts.errors import UsageError
+from warpsmith.project.config import FILE_NAME, ProjectConfig
+
+_ROOT_MARKS = (FILE_NAME, "pyproject.toml", ".git")
+_TARGET_PREFIX = "benchmark_"
+_NOT_TARGETS = frozenset({"__init__", "conftest"})
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder at or above `start` with a warpsmith.yaml, else with a pyproject.toml, else with a .git.
+
+    Raises UsageError where there is none.
+    """
+    folders = [resolved := start.resolve(), *resolved.parents]
+    for mark in _ROOT_MARKS:
+        for folder in folders:
+            if (folder / mark).exists():
+                return folder
+    raise UsageError(
+        f"no repository here: neither {resolved} nor a folder above it has {', '.join(_ROOT_MARKS[:-1])} or .git",
+        next_command=f"touch {resolved / FILE_NAME}",
+    )
+
+
+def list_targets(root: Path, config: ProjectConfig) -> dict[str, Path]:
+    """Kernel name -> target file, by name. A target is `benchmark_<kernel>.py` or `<kernel>.py` under the globs.
+
+    Raises UsageError where two files claim one kernel.
+    """
+    found: dict[str, Path] = {}
+    for glob in config.targets:
+        for path in sorted(root.glob(glob)):
+            kernel = path.stem.removeprefix(_TARGET_PREFIX)
+            if not _is_target(path, kernel):
+                continue
+            other = found.setdefault(kernel, path)
+            if other != path:
+                raise UsageError(
+                    f"two targets for kernel {kernel!r}: {other.relative_to(root)} and {path.relative_to(root)}",
+                    next_command=f"edit `targets` in {root / FILE_NAME}, or rename one of them",
+                )
+    return dict(sorted(found.items()))
+
+
+def find_target(root: Path, config: ProjectConfig, kernel: str) -> Path:
+    """The target file of a kernel. Raises UsageError naming the nearest kernels where there is none."""
+    targets = list_targets(root, config)
+    if kernel in targets:
+        return targets[kernel]
+    where = ", ".join(config.targets)
+    if not targets:
+        raise UsageError(
+            f"no target for kernel {kernel!r}: no file of {root} matches {where}; a target is a Python file that "
+            "defines `target = Target(...)`, and warpsmith.yaml says where targets lie"
+        )
+    nearest = difflib.get_close_matches(kernel, targets, n=3, cutoff=0.0)
+    raise UsageError(
+        f"no target for kernel {kernel!r} under {where}; nearest: {', '.join(nearest)} (of {len(targets)})",
+        next_command="warpsmith list",
+    )
+
+
+def _is_target(path: Path, kernel: str) -> bool:
+    named = kernel.isascii() and kernel.isidentifier() and path.stem not in _NOT_TARGETS
+    return named and path.suffix == ".py" and path.is_file()

@@ -1,0 +1,93 @@
+"""All that a final report is made of, as one frozen value. Owns what is derived from it, not how it is worded."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+from warpsmith.contracts.base import Contract
+from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.measurement import Correctness
+from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.request import Request
+from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult
+from warpsmith.contracts.variant import Variant
+from warpsmith.contracts.verdict import CaseSpeedup
+from warpsmith.report.profile_view import least_times_ms
+from warpsmith.report.rows import ProviderRow
+
+
+class Plot(Contract):
+    """One figure as it was saved, in two forms. `title` says in a sentence what it shows."""
+
+    title: str
+    png: Path
+    svg: Path
+
+
+class ReportContext(Contract):
+    """What a report tells. Its figures come from `result.confirmation`, the fresh measurement, and nothing earlier.
+
+    `rows` are the three-way measurement: original, optimized and baselines. `diff` is empty where nothing was
+    applied. `folder` is where report.md will stand, and plots are linked relative to it. The commands are
+    lines that a person can paste.
+    """
+
+    request: Request
+    profile: Profile
+    search: SearchResult
+    result: FinalResult
+    variants: tuple[Variant, ...]
+    folder: Path
+    rows: tuple[ProviderRow, ...] = ()
+    correctness: Correctness | None = None
+    diff: str = ""
+    plots: tuple[Plot, ...] = ()
+    reproduce_commands: tuple[str, ...] = ()
+    revert_commands: tuple[str, ...] = ()
+
+    @property
+    def winner(self) -> Variant | None:
+        return next((v for v in self.variants if v.number == self.result.winner), None)
+
+    @property
+    def applied(self) -> bool:
+        return self.result.outcome is FinalOutcome.APPLIED
+
+    @property
+    def speedups(self) -> tuple[CaseSpeedup, ...]:
+        """Every case and mode of the fresh measurement; empty where there was none."""
+        return self.result.confirmation.cases if self.result.confirmation else ()
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that were measured, in the order forward, backward, full."""
+        measured = {m.mode for m in self.profile.modes} | {c.mode for c in self.speedups}
+        return tuple(mode for mode in Mode if mode in measured)
+
+    @property
+    def unsuccessful(self) -> tuple[Variant, ...]:
+        return tuple(variant for variant in self.variants if variant.number != self.result.winner)
+
+    def relative(self, path: Path) -> str:
+        """A path as a link from the report."""
+        return Path(os.path.relpath(path, self.folder)).as_posix()
+
+    def share_before_and_after(self, mode: Mode) -> tuple[float, float] | None:
+        """Geometric means over the tuning cases of the share of the ceiling, of the original and of the optimized.
+
+        Both are the least possible time, by the profile, over the fresh measurement's. None where no tuning case has
+        both.
+        """
+        least_ms = least_times_ms(self.profile)
+        found = [
+            (least_ms[c.case, mode], c)
+            for c in self.speedups
+            if c.mode is mode and c.role is Role.TUNING and (c.case, mode) in least_ms
+        ]
+        if not found:
+            return None
+        before = math.fsum(math.log(least / c.baseline_ms) for least, c in found) / len(found)
+        after = math.fsum(math.log(least / c.variant_ms) for least, c in found) / len(found)
+        return math.exp(before), math.exp(after)

@@ -1,0 +1,64 @@
+"""Draws a report's figures and saves them as PNG and SVG, byte for byte the same for the same figures.
+
+Owns file formats and names; the caller says in which folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.verdict import CaseSpeedup
+from warpsmith.report.context import Plot
+from warpsmith.report.plots import memory_figure, speed_figure, speedup_figure
+from warpsmith.report.profile_view import least_times_ms
+from warpsmith.report.quantities import origin_told
+from warpsmith.report.rows import ProviderRow
+
+PNG_DPI = 200
+
+
+def save_plots(
+    folder: Path,
+    profile: Profile,
+    rows: Sequence[ProviderRow],
+    speedups: Sequence[CaseSpeedup] = (),
+    noise_floor: float | None = None,
+) -> tuple[Plot, ...]:
+    """Draws what there is data for into `folder`, which is made where it is missing: speedup, speed, memory.
+
+    Each as <name>.png and <name>.svg.
+    """
+    source = f"{profile.kernel}, {origin_told(profile.origin, profile.device)}"
+    interval = "median and 95% interval"
+    name, plots = profile.kernel, []
+    if speedups:
+        figure = speedup_figure(speedups, f"{source}; {interval}", noise_floor)
+        plots.append(save(figure, folder, "speedup", f"Speed-up of {name} over the original, by case and mode"))
+    if any(row.time_ms is not None for row in rows):
+        figure = speed_figure(rows, f"{source}; {interval}", least_times_ms(profile))
+        plots.append(save(figure, folder, "speed", f"Time of {name} and its baselines, by case and mode"))
+    if any(row.peak_bytes is not None for row in rows):
+        figure = memory_figure(rows, source)
+        plots.append(save(figure, folder, "memory", f"Peak memory of {name} and its baselines, by case and mode"))
+    return tuple(plots)
+
+
+def save(figure: Figure, folder: Path, stem: str, title: str) -> Plot:
+    """One figure as <stem>.png and <stem>.svg in the folder, with no dates, versions or random ids in the files.
+
+    Text in the SVG stays text, so that it can be searched and edited.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    plot = Plot(title=title, png=folder / f"{stem}.png", svg=folder / f"{stem}.svg")
+    FigureCanvasAgg(figure)
+    fonts = ["DejaVu Sans", "Verdana", "sans-serif"]
+    with matplotlib.rc_context({"svg.hashsalt": "warpsmith", "svg.fonttype": "none", "font.sans-serif": fonts}):
+        figure.savefig(plot.png, dpi=PNG_DPI, metadata={"Software": None})
+        figure.savefig(plot.svg, metadata={"Date": None, "Creator": None})
+    return plot

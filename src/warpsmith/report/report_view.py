@@ -1,0 +1,227 @@
+"""A report's facts arranged for reading: the headline, the table of cases, the three-way table, how sure, limits.
+
+Pure; shared by the Markdown and the HTML report, so that both say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.result import FinalOutcome
+from warpsmith.contracts.variant import Variant
+from warpsmith.contracts.verdict import CaseSpeedup
+from warpsmith.report import quantities
+from warpsmith.report.context import ReportContext
+from warpsmith.report.rows import OPTIMIZED, ORIGINAL, ProviderRow, provider_order
+
+OUTCOME_MEANS: dict[FinalOutcome, str] = {
+    FinalOutcome.APPLIED: "applied",
+    FinalOutcome.NO_IMPROVEMENT: "no improvement found; the kernel stays as it was",
+    FinalOutcome.REVERTED: "reverted; the tests failed on the winner and the original is back",
+    FinalOutcome.NOT_CONFIRMED: "not confirmed; measured afresh the win did not hold, and the kernel stays as it was",
+}
+
+
+@dataclass(frozen=True)
+class ModeTable:
+    """The cases of one mode, tuning first, then held-out."""
+
+    mode: Mode
+    tuning: tuple[CaseSpeedup, ...]
+    held_out: tuple[CaseSpeedup, ...]
+    shares: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class ThreeWayTable:
+    """Original, optimized and baselines at the tuning cases of one mode; a (time, memory) pair a provider."""
+
+    mode: Mode
+    providers: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[str, ...]], ...]
+    footnotes: tuple[str, ...]
+
+
+def values(context: ReportContext) -> dict[str, object]:
+    """What both report templates are handed."""
+    return {
+        "context": context,
+        "headline": headline(context),
+        "summary": summary(context),
+        "mode_tables": mode_tables(context),
+        "three_way": three_way_tables(context),
+        "told": what_came_of_it,
+        "sureness": sureness(context),
+        "limits": limits(context),
+        "origin": quantities.origin_told(context.profile.origin, context.profile.device),
+    }
+
+
+def headline(context: ReportContext) -> str:
+    """The outcome in one line, with its figure and GPU where there is one."""
+    kernel, confirmation = context.request.kernel, context.result.confirmation
+    if context.result.outcome is FinalOutcome.APPLIED and confirmation is not None and confirmation.goal is not None:
+        gain = quantities.ratio_interval(confirmation.goal)
+        return f"{kernel}: applied, {gain} as fast in {confirmation.goal_mode.value} on {context.profile.device.name}"
+    return f"{kernel}: {OUTCOME_MEANS[context.result.outcome]}"
+
+
+def summary(context: ReportContext) -> tuple[str, str, str]:
+    """Three lines: what came out, where it helps most and least, what was tried."""
+    count = len(context.variants)
+    tried = f"Tried {count} variant{'' if count == 1 else 's'}; stopped: {context.search.stop_reason.rstrip('.')}."
+    winner = context.winner
+    what = f"Winner: v{winner.number}, {winner.title}." if winner else "No variant beat the original."
+    goal = [c for c in context.speedups if c.mode is context.request.goal]
+    if not goal:
+        return f"{what} {_sentence(context.result.reason)}", _profile_line(context), tried
+    best, worst = max(goal, key=lambda c: c.speedup.value), min(goal, key=lambda c: c.speedup.value)
+    where = (
+        f"In {context.request.goal.value} it brings most at {_case(best)} ({quantities.ratio(best.speedup.value)}) "
+        f"and least at {_case(worst)} ({quantities.ratio(worst.speedup.value)})."
+    )
+    return f"{what} {_sentence(context.result.reason)}", where, tried
+
+
+def _profile_line(context: ReportContext) -> str:
+    shares = [
+        f"{m.mode.value} at {quantities.percent(m.share_of_ceiling)} ({quantities.words(m.bottleneck.value)})"
+        for m in context.profile.modes
+    ]
+    return f"Share of the ceiling that the original reaches: {', '.join(shares)}."
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _case(speedup: CaseSpeedup) -> str:
+    held_out = ", held-out" if speedup.role is Role.HELD_OUT else ""
+    return f"{quantities.case_label(speedup.case)}{held_out}"
+
+
+def mode_tables(context: ReportContext) -> tuple[ModeTable, ...]:
+    tables = []
+    for mode in context.modes:
+        cases = [c for c in context.speedups if c.mode is mode]
+        tuning = tuple(c for c in cases if c.role is Role.TUNING)
+        held_out = tuple(c for c in cases if c.role is Role.HELD_OUT)
+        if cases:
+            tables.append(ModeTable(mode, tuning, held_out, context.share_before_and_after(mode)))
+    return tuple(tables)
+
+
+def three_way_tables(context: ReportContext) -> tuple[ThreeWayTable, ...]:
+    tables = []
+    for mode in Mode:
+        rows = [row for row in context.rows if row.mode is mode and row.role is Role.TUNING]
+        if rows:
+            tables.append(_three_way(mode, rows))
+    return tuple(tables)
+
+
+def _three_way(mode: Mode, rows: list[ProviderRow]) -> ThreeWayTable:
+    providers = tuple(sorted({row.provider for row in rows}, key=provider_order))
+    by_key = {(row.case, row.provider): row for row in rows}
+    lines = tuple(
+        (case, tuple(_three_way_cell(by_key.get((case, provider))) for provider in providers))
+        for case in dict.fromkeys(row.case for row in rows)
+    )
+    usual = next((row.method for row in rows if row.provider == ORIGINAL), None)
+    others = {row.provider: quantities.method(row.method.value) for row in rows if row.method is not usual}
+    footnotes = [f"{name} was timed by {how}, in a comparison of its own." for name, how in others.items()]
+    return ThreeWayTable(mode, providers, lines, tuple(footnotes))
+
+
+def _three_way_cell(row: ProviderRow | None) -> str:
+    if row is None:
+        return "not measured"
+    if row.time_ms is None:
+        return f"none: {row.unavailable}"
+    peak = "" if row.peak_bytes is None else f", {quantities.size(row.peak_bytes)}"
+    return f"{quantities.time_interval(row.time_ms)}{peak}"
+
+
+def what_came_of_it(variant: Variant) -> str:
+    """A variant's end in a few words: its reasons where it was judged, else how far it came."""
+    if variant.verdict is not None:
+        return "; ".join(variant.verdict.reasons) or variant.verdict.outcome.value
+    return variant.detail or f"{quantities.words(variant.status.value)}, no result yet"
+
+
+def predictions_told(variants: Sequence[Variant]) -> str | None:
+    """How many predictions came true. None where nothing was measured."""
+    places = {"within": 0, "above": 0, "below": 0}
+    for variant in variants:
+        if variant.verdict is not None and variant.verdict.goal is not None:
+            found = variant.verdict.goal.value
+            within = variant.predicted_low <= found <= variant.predicted_high
+            places["within" if within else "above" if found > variant.predicted_high else "below"] += 1
+    if not any(places.values()):
+        return None
+    return f"Of {sum(places.values())} measured variants, {places['within']} came out within their prediction, " + (
+        f"{places['above']} above and {places['below']} below it."
+    )
+
+
+def sureness(context: ReportContext) -> tuple[str, ...]:
+    """What the figures rest on, a sentence a line."""
+    lines = []
+    optimized = [row for row in context.rows if row.provider == OPTIMIZED and row.time_ms is not None]
+    if optimized:
+        methods = " and ".join(sorted({quantities.method(row.method.value) for row in optimized}))
+        blocks = _range([row.blocks for row in optimized])
+        lines.append(
+            f"Device time by {methods}, cold L2; original and optimized interleaved in {blocks} rounds of random "
+            "order; 95% percentile-bootstrap intervals over blocks."
+        )
+    if context.result.confirmation is not None:
+        lines.append("Measured afresh in a new process, on inputs that no search has seen; no other figure counts.")
+    floor = context.search.noise_floor
+    if floor is not None:
+        lines.append(f"Noise floor, the original against a copy of itself by the same procedure: {100 * floor:.2f}%.")
+    if context.correctness is not None:
+        lines.append(_correctness_line(context))
+    if context.result.tests is not None:
+        tests = context.result.tests
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in tests.counts.items())
+        told = "passed" if tests.passed else "failed"
+        lines.append(f"The kernel's own tests {told}: {counts} in {tests.duration_s:.0f} s.")
+    return tuple(lines)
+
+
+def _correctness_line(context: ReportContext) -> str:
+    assert context.correctness is not None
+    checks = context.correctness.checks
+    failed = [check.case.name for check in checks if check.failures]
+    if failed:
+        return f"Wrong at {len(failed)} of {len(checks)} cases against float64: {', '.join(failed)}."
+    return f"Correct at all {len(checks)} cases against float64, outputs and gradients, as accurate as the original."
+
+
+def _range(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def limits(context: ReportContext) -> tuple[str, ...]:
+    """Where the result holds: GPU, hull of the searched shapes, dtypes, versions."""
+    device, environment = context.profile.device, context.profile.device.environment
+    tuning = dict.fromkeys(b.case for b in context.profile.baselines if b.role is Role.TUNING)
+    has_table = context.winner is not None and bool(context.winner.chosen_settings)
+    bound = "; on any other GPU the winner's table of settings leaves the original expressions" if has_table else ""
+    hull = "; outside their hull the table leaves the original expressions" if has_table else ""
+    lines = [
+        f"GPU: {device.name}, compute capability {device.capability[0]}.{device.capability[1]}, "
+        f"{device.sm_count} SMs{bound}."
+    ]
+    if tuning:
+        lines.append(f"Searched on: {', '.join(map(quantities.case_label, tuning))}{hull}.")
+    lines.append(
+        f"Versions: driver {environment.driver}, CUDA {environment.cuda}, torch {environment.torch}, "
+        f"triton {environment.triton}, ptxas {environment.ptxas or 'unknown'}."
+    )
+    return tuple(lines)

@@ -1,0 +1,15 @@
+"""The catalogue: one technique a file. The profile decides which are tried and in which order."""
+
+from __future__ import annotations
+
+from warpsmith.search.strategies.base import Strategy
+from warpsmith.search.strategies.cache_hints import CacheHints
+from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
+from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
+from warpsmith.search.strategies.settings import SettingsSweep
+
+CATALOGUE: dict[str, Strategy] = {
+    strategy.name: strategy for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop())
+}
+
+__all__ = ["CATALOGUE"]

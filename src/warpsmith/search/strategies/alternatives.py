@@ -1,0 +1,43 @@
+"""Picks the best of several rewrites of one source by short interleaved runs, the source itself among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.measurement import Contender
+from warpsmith.search.bench import Bench
+from warpsmith.verdict.statistics import median_ms
+
+ROUNDS = 6
+BASE = "base"
+
+
+def best_alternative(
+    bench: Bench, base: str, alternatives: Mapping[str, str], mode: Mode
+) -> tuple[str, dict[str, float]]:
+    """The alternative with the best weighted geometric mean speed-up over `base`, and every one's speed-up.
+
+    An alternative that fails at a case has no speed-up and is left out. Raises WorkerError, and ValueError
+    where none runs.
+    """
+    contenders = [Contender(name=BASE, source=bench.keep(BASE, base))]
+    contenders += [Contender(name=name, source=bench.keep(name, text)) for name, text in alternatives.items()]
+    logs: dict[str, float] = dict.fromkeys(alternatives, 0.0)
+    weights = sum(case.weight for case in bench.spec.tuning_cases)
+    for case in bench.spec.tuning_cases:
+        timing = bench.time(contenders, case, mode, rounds=ROUNDS)
+        base_ms = median_ms(timing, BASE).value
+        for name in list(logs):
+            if name in timing.failures:
+                bench.report(f"{name} fails at {case.name}: {timing.failures[name].splitlines()[0]}")
+                del logs[name]
+            else:
+                logs[name] += case.weight * math.log(base_ms / median_ms(timing, name).value)
+    if not logs:
+        raise ValueError("no alternative runs at every tuning case")
+    speedups = {name: math.exp(total / weights) for name, total in logs.items()}
+    for name, speedup in speedups.items():
+        bench.report(f"{name}: {speedup:.3f}× the best so far, {mode.value}")
+    return max(speedups, key=lambda name: speedups[name]), speedups

@@ -1,0 +1,78 @@
+"""What a strategy is: a named technique that turns one source into another, or says why it does not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from warpsmith.contracts.audit import SourceAudit
+from warpsmith.contracts.base import Settings
+from warpsmith.contracts.profile import Profile
+from warpsmith.search.bench import Bench
+from warpsmith.search.sweep import Sweep
+from warpsmith.source.scan import scan
+from warpsmith.source.table import SettingsTable, write_table
+
+
+class Inapplicable(Exception):
+    """The strategy has nothing to do here. The message says why; the variant is recorded with it."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A source to be judged.
+
+    `tables`, and `table_base`, the source before they were written into it, let a variant that is mixed be
+    narrowed to where it helps.
+    """
+
+    source: str
+    changes: tuple[str, ...]
+    chosen_settings: dict[str, Settings] = field(default_factory=dict)
+    sweeps: tuple[Sweep, ...] = ()
+    tables: tuple[SettingsTable, ...] = ()
+    table_base: str = ""
+    learnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a strategy builds on: the best source so far and its audit, the profile, and the bench to measure on.
+
+    `inert` are the ids of knobs that an earlier sweep found to compile to the same machine code whatever their value.
+    """
+
+    source: str
+    audit: SourceAudit
+    profile: Profile
+    bench: Bench
+    inert: frozenset[str] = frozenset()
+
+
+class Strategy(Protocol):
+    """One technique of the catalogue. `name` is what profiles and notes call it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def hypothesis(self) -> str: ...
+
+    def propose(self, ground: Ground) -> Proposal:
+        """Raises Inapplicable, or WorkerError where a measurement it needs failed."""
+        ...
+
+
+def narrow(proposal: Proposal, tables: Sequence[SettingsTable]) -> Proposal:
+    """The proposal with these tables in place of its own."""
+    base = proposal.table_base
+    return replace(
+        proposal,
+        source=write_table(base, scan(base), tables),
+        changes=(*proposal.changes, "bands removed where a case was slower"),
+        tables=tuple(tables),
+    )

@@ -1,0 +1,44 @@
+"""Cache hints: data that is read or written once is marked to leave L2 first, data that is reused to stay.
+
+Why: a row kernel streams its rows and reuses its weight and its partial sums. Without hints the stream evicts
+what will be needed again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.search.strategies.alternatives import best_alternative
+from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
+from warpsmith.search.strategies.settings import launched_in, passes_with_headroom
+from warpsmith.source.rewrites import NotApplicable, add_eviction_policy
+
+
+@dataclass(frozen=True)
+class CacheHints:
+    name: str = "cache_hints"
+    title: str = "Eviction policies for streamed and reused data"
+    hypothesis: str = "Rows are streamed once; marking them to leave L2 first keeps the weight and partial sums there."
+
+    def propose(self, ground: Ground) -> Proposal:
+        source = ground.source
+        changes: list[str] = []
+        learnings: list[str] = []
+        for mode in passes_with_headroom(ground, learnings):
+            alternatives: dict[str, str] = {}
+            for jit_function in sorted(launched_in(ground, mode)):
+                try:
+                    alternatives[f"hints_{jit_function}"] = add_eviction_policy(source, jit_function)
+                except NotApplicable as reason:
+                    learnings.append(str(reason))
+            if not alternatives:
+                continue
+            best, speedups = best_alternative(ground.bench, source, alternatives, mode)
+            if speedups[best] > 1:
+                source = alternatives[best]
+                changes.append(f"{best.removeprefix('hints_')}: eviction policies on streamed and reused accesses")
+            else:
+                learnings.append(f"eviction policies bring nothing in {mode.value}: {speedups[best]:.3f}×")
+        if not changes:
+            raise Inapplicable("; ".join(learnings) or "no access is streamed once")
+        return Proposal(source=source, changes=tuple(changes), learnings=tuple(learnings))

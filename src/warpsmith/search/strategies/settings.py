@@ -1,0 +1,114 @@
+"""Settings: num_warps, num_stages, blocks and the number of programs, swept per case and written as a table.
+
+Why: a heuristic that was stepped by hand fits the GPU and the shapes it was stepped on. A row-looping kernel
+with one program a SM leaves most warp slots empty, so memory latency is not hidden; too many programs cost
+partial sums. Both ends of the trade depend on the shape, so the winner is a table and not a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from warpsmith.contracts.base import Settings
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.profile import Bottleneck
+from warpsmith.search.space import label, sweepable
+from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
+from warpsmith.search.sweep import Sweep, sweep
+from warpsmith.search.table import NoTable, settings_table
+from warpsmith.source.scan import scan
+from warpsmith.source.table import SettingsTable, write_table
+from warpsmith.source.tunable import make_tunable
+
+
+@dataclass(frozen=True)
+class SettingsSweep:
+    name: str = "settings"
+    title: str = "Launch settings by GPU and shape"
+    hypothesis: str = (
+        "The launch settings come from a stepped heuristic and one SM count; measured per shape, other numbers of "
+        "warps and programs keep more loads in flight."
+    )
+
+    def propose(self, ground: Ground) -> Proposal:
+        return swept(ground, ground.source)
+
+
+def swept(ground: Ground, source: str, only: Collection[str] | None = None) -> Proposal:
+    """`source` with a table of the best settings of each pass of the goal; of the jit functions in `only`, if given.
+
+    Raises Inapplicable where no settings beat the original's, WorkerError where measuring broke down.
+    """
+    audit = scan(source)
+    learnings: list[str] = []
+    sweeps: list[Sweep] = []
+    tables: list[SettingsTable] = []
+    for mode in passes_with_headroom(ground, learnings):
+        for jit_function in sorted(launched_in(ground, mode)):
+            knobs = [k for k in sweepable(audit.knobs, [jit_function]) if k.id not in ground.inert]
+            if not knobs or (only is not None and jit_function not in only):
+                continue
+            tunable = ground.bench.keep(f"tunable_{jit_function}", make_tunable(source, knobs))
+            found = sweep(ground.bench, tunable, knobs, mode)
+            sweeps.append(found)
+            learnings += [
+                f"{k.name} cannot matter: its values compile to the same machine code" for k in found.inert_knobs
+            ]
+            try:
+                tables.append(settings_table(found, ground.bench.spec.plot_axis, ground.bench.device))
+            except NoTable as reason:
+                learnings.append(str(reason))
+    tables = [table for table in tables if table.bands]
+    if not tables:
+        raise Inapplicable("; ".join([*learnings, "no settings were better than the original's at any tuning case"]))
+    return Proposal(
+        source=write_table(source, audit, tables),
+        changes=tuple(_told(table) for table in tables),
+        chosen_settings=_chosen(sweeps),
+        sweeps=tuple(sweeps),
+        tables=tuple(tables),
+        table_base=source,
+        learnings=tuple(learnings),
+    )
+
+
+def modes_of(goal: Mode) -> tuple[Mode, ...]:
+    """The passes that a goal is made of."""
+    return (Mode.FORWARD, Mode.BACKWARD) if goal is Mode.FULL else (goal,)
+
+
+def passes_with_headroom(ground: Ground, learnings: list[str]) -> list[Mode]:
+    """The passes of the goal that are not near their ceiling; what is left alone goes to `learnings`."""
+    passes: list[Mode] = []
+    for mode in modes_of(ground.profile.goal):
+        if mode not in ground.bench.spec.modes:
+            continue
+        if ground.profile.mode_profile(mode).bottleneck is Bottleneck.NEAR_PEAK:
+            share = ground.profile.mode_profile(mode).share_of_ceiling
+            learnings.append(f"{mode.value} was left alone: it reaches {share:.0%} of its ceiling")
+        else:
+            passes.append(mode)
+    return passes
+
+
+def launched_in(ground: Ground, mode: Mode) -> set[str]:
+    """The jit functions that the original launches in this mode."""
+    return {launch.jit_function for by_mode in ground.profile.launches.values() for launch in by_mode.get(mode, ())}
+
+
+def _chosen(sweeps: list[Sweep]) -> dict[str, Settings]:
+    chosen: dict[str, Settings] = {}
+    for found in sweeps:
+        for case_sweep in found.cases:
+            chosen.setdefault(case_sweep.case.name, {}).update(case_sweep.best[0])
+    return chosen
+
+
+def _told(table: SettingsTable) -> str:
+    bands = "; ".join(
+        f"{table.width_variable} {b.width[0]} to {b.width[1]}, {table.rows_variable} {b.rows[0]} to {b.rows[1]}: "
+        f"{label(b.settings)}"
+        for b in table.bands
+    )
+    return f"{table.host_function}: {bands}"

@@ -1,0 +1,265 @@
+"""Changes a source at nodes of its syntax tree, by libcst: everything else stays, comments and layout included.
+
+Nodes are found again by where they stand. Owns layout. Must not know why a change is made.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from warpsmith.source.layout import (
+    LINE_LENGTH,
+    after_imports_index,
+    append_argument,
+    drop_argument,
+    spread,
+    statements,
+    with_import,
+)
+
+#: (first line, column, last line, column), lines from 1, columns in characters.
+Span = tuple[int, int, int, int]
+
+
+class NotApplicable(Exception):
+    """There is nothing to change, or no place where the change could stand. The message says which."""
+
+
+@dataclass
+class Edits:
+    """What to change in one source. Code is given as text without indentation."""
+
+    source: str
+    after: dict[int, list[str]] = field(default_factory=dict)
+    before: dict[int, list[str]] = field(default_factory=dict)
+    entry: dict[int, list[str]] = field(default_factory=dict)
+    replaced: dict[Span, str] = field(default_factory=dict)
+    arguments: dict[Span, list[str]] = field(default_factory=dict)
+    dropped_arguments: set[Span] = field(default_factory=set)
+    parameters: dict[int, str] = field(default_factory=dict)
+    removed: set[int] = field(default_factory=set)
+    comments: dict[int, str] = field(default_factory=dict)
+    after_imports: list[str] = field(default_factory=list)
+    imports: list[str] = field(default_factory=list)
+
+    def add_after(self, statement: ast.stmt, code: str) -> None:
+        _add(self.after, statement.lineno, code)
+
+    def add_before(self, statement: ast.stmt, code: str) -> None:
+        _add(self.before, statement.lineno, code)
+
+    def add_at_entry(self, function: ast.stmt, code: str) -> None:
+        """At the start of a function's body, after its docstring."""
+        _add(self.entry, function.lineno, code)
+
+    def replace(self, node: ast.expr, code: str) -> None:
+        self.replaced[self.span(node)] = code
+
+    def add_argument(self, call: ast.Call, code: str) -> None:
+        """`code` is one argument, such as "num_stages=3" or "**options"."""
+        given = self.arguments.setdefault(self.span(call), [])
+        if code not in given:
+            given.append(code)
+
+    def drop_argument(self, value: ast.expr) -> None:
+        """Drops the `**value` of a call."""
+        self.dropped_arguments.add(self.span(value))
+
+    def add_parameter(self, function: ast.FunctionDef, code: str) -> None:
+        """A further, last parameter, such as "STAGES: tl.constexpr = 1"."""
+        self.parameters[function.lineno] = code
+
+    def remove(self, statement: ast.stmt) -> None:
+        """With the comments and blank lines above it."""
+        self.removed.add(statement.lineno)
+
+    def comment(self, statement: ast.stmt, text: str) -> None:
+        """A comment of its own line above a statement. `text` starts with "#"."""
+        self.comments[statement.lineno] = text
+
+    def span(self, node: ast.expr) -> Span:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return (
+            node.lineno,
+            self._column(node.lineno, node.col_offset),
+            node.end_lineno,
+            self._column(node.end_lineno, node.end_col_offset),
+        )
+
+    def text(self, node: ast.expr) -> str:
+        """The source of an expression as it stands."""
+        return ast.get_source_segment(self.source, node) or ast.unparse(node)
+
+    def apply(self) -> str:
+        """The changed source. Raises NotApplicable where a node is in a place that cannot be changed."""
+        wrapper = MetadataWrapper(cst.parse_module(self.source), unsafe_skip_copy=True)
+        editor = _Editor(self)
+        changed = wrapper.visit(editor).code
+        if editor.waiting:
+            line = min(editor.waiting)
+            raise NotApplicable(f"line {line}: the code stands where no statement can be added; split its line first")
+        return changed
+
+    def _column(self, line: int, offset_bytes: int) -> int:
+        text = self.source.splitlines(keepends=True)[line - 1] if not self.source.isascii() else ""
+        return len(text.encode()[:offset_bytes].decode()) if text else offset_bytes
+
+
+def _add(where: dict[int, list[str]], line: int, code: str) -> None:
+    given = where.setdefault(line, [])
+    if code not in given:
+        given.append(code)
+
+
+class _Editor(cst.CSTTransformer):
+    """Applies edits while leaving nodes. `waiting` are the lines of edits whose node was not met."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self, edits: Edits) -> None:
+        super().__init__()
+        self.edits = edits
+        self.waiting = [
+            *edits.after,
+            *edits.before,
+            *edits.entry,
+            *edits.parameters,
+            *edits.removed,
+            *edits.comments,
+            *(span[0] for span in (*edits.replaced, *edits.arguments, *edits.dropped_arguments)),
+        ]
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
+        updated = super().on_leave(original_node, updated_node)
+        if isinstance(original_node, cst.BaseExpression):
+            return self._expression(original_node, updated)
+        if isinstance(original_node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            return self._statement(original_node, updated)
+        if isinstance(updated, cst.Module):
+            return self._module(updated)
+        return updated
+
+    def _range(self, node: cst.CSTNode) -> CodeRange:
+        found: CodeRange = self.get_metadata(PositionProvider, node)
+        return found
+
+    def _span(self, node: cst.CSTNode) -> Span:
+        where = self._range(node)
+        return where.start.line, where.start.column, where.end.line, where.end.column
+
+    def _line(self, node: cst.CSTNode) -> int:
+        """The line that `ast` gives a statement: that of `def` or `class`, not of a decorator."""
+        return self._range(node.name if isinstance(node, cst.FunctionDef | cst.ClassDef) else node).start.line
+
+    def _met(self, line: int) -> None:
+        self.waiting.remove(line)
+
+    def _expression(self, original: cst.BaseExpression, updated: object) -> object:
+        span = self._span(original)
+        if span in self.edits.replaced:
+            self._met(span[0])
+            changed = cst.parse_expression(self.edits.replaced[span])
+            if original.lpar and not changed.lpar:
+                changed = changed.with_changes(lpar=original.lpar, rpar=original.rpar)
+            return changed
+        if isinstance(original, cst.Call) and isinstance(updated, cst.Call) and self.edits.dropped_arguments:
+            updated = self._without_dropped(original, updated)
+        if isinstance(updated, cst.Call) and span in self.edits.arguments:
+            self._met(span[0])
+            added = self.edits.arguments[span]
+            for code in added:
+                updated = append_argument(updated, code)
+            width = len(self.edits.source.splitlines()[span[2] - 1]) + sum(len(code) + 2 for code in added)
+            if span[0] == span[2] and width > LINE_LENGTH:
+                updated = spread(updated)
+        return updated
+
+    def _without_dropped(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        """The call without the `**options` that are to go."""
+        for argument in original.args:
+            span = self._span(argument.value)
+            if argument.star == "**" and span in self.edits.dropped_arguments:
+                self._met(span[0])
+                updated = drop_argument(updated, original.args.index(argument))
+        return updated
+
+    def _statement(self, original: cst.CSTNode, updated: object) -> object:
+        line = self._line(original)
+        if isinstance(updated, cst.FunctionDef):
+            updated = self._function(line, updated)
+        if line in self.edits.removed:
+            self._met(line)
+            return cst.RemoveFromParent()
+        if line in self.edits.comments:
+            self._met(line)
+            assert isinstance(updated, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+            comment = cst.EmptyLine(comment=cst.Comment(self.edits.comments[line]))
+            updated = updated.with_changes(leading_lines=[*getattr(updated, "leading_lines", ()), comment])
+        before, after = self.edits.before.get(line), self.edits.after.get(line)
+        if before is None and after is None:
+            return updated
+        for _ in filter(None, (before, after)):
+            self._met(line)
+        assert isinstance(updated, cst.BaseStatement)
+        return cst.FlattenSentinel([*statements(before or ()), updated, *statements(after or ())])
+
+    def _function(self, line: int, function: cst.FunctionDef) -> cst.FunctionDef:
+        if line in self.edits.parameters:
+            self._met(line)
+            function = _with_parameter(function, self.edits.parameters[line])
+        if line in self.edits.entry and isinstance(function.body, cst.IndentedBlock):
+            self._met(line)
+            start = 1 if function.get_docstring() is not None else 0
+            body = [*function.body.body[:start], *statements(self.edits.entry[line]), *function.body.body[start:]]
+            function = function.with_changes(body=function.body.with_changes(body=body))
+        return function
+
+    def _module(self, module: cst.Module) -> cst.Module:
+        for name in self.edits.imports:
+            module = with_import(module, name)
+        if not self.edits.after_imports:
+            return module
+        index = after_imports_index(module.body)
+        new: Sequence[cst.BaseStatement] = statements(self.edits.after_imports)
+        if index == 0:
+            new = [new[0].with_changes(leading_lines=[]), *new[1:]]
+        return module.with_changes(body=[*module.body[:index], *new, *module.body[index:]])
+
+
+def _with_parameter(function: cst.FunctionDef, code: str) -> cst.FunctionDef:
+    """A last positional parameter, laid out as the ones before it."""
+    new = cst.parse_statement(f"def f({code}): ...")
+    assert isinstance(new, cst.FunctionDef)
+    parameters = list(function.params.params)
+    added = new.params.params[0]
+    if parameters:
+        last = parameters[-1]
+        inner = parameters[-2].comma if len(parameters) > 1 else last.comma
+        between = inner if isinstance(inner, cst.Comma) else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        added = added.with_changes(comma=last.comma, whitespace_after_param=last.whitespace_after_param)
+        if isinstance(between.whitespace_after, cst.ParenthesizedWhitespace):
+            space = between.whitespace_after.with_changes(first_line=_first_line(last), empty_lines=[])
+            between = between.with_changes(whitespace_after=space)
+            added = added.with_changes(comma=_without_comment(last.comma))
+        parameters[-1] = last.with_changes(comma=between, whitespace_after_param=cst.SimpleWhitespace(""))
+    return function.with_changes(params=function.params.with_changes(params=[*parameters, added]))
+
+
+def _first_line(last: cst.Param) -> cst.TrailingWhitespace:
+    """The end of the last parameter's line, with its comment."""
+    comma = last.comma
+    if isinstance(comma, cst.Comma) and isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace):
+        return comma.whitespace_after.first_line
+    return cst.TrailingWhitespace()
+
+
+def _without_comment(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma | cst.MaybeSentinel:
+    if isinstance(comma, cst.Comma) and isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace):
+        space = comma.whitespace_after.with_changes(first_line=cst.TrailingWhitespace())
+        return comma.with_changes(whitespace_after=space)
+    return comma

@@ -1,0 +1,172 @@
+"""Triton's jit functions: which functions they are, their parameters and decorators, and what they do in numbers.
+
+Must not know who launches them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.contracts.audit import JitFunction, Tier
+from warpsmith.source.syntax import Source, dotted, last_name, walk_scope
+
+REDUCTIONS = frozenset({"sum", "max", "min", "argmax", "argmin", "reduce", "xor_sum", "reduce_or"})
+SCANS = frozenset({"cumsum", "cumprod", "associative_scan", "sort", "histogram"})
+DOTS = frozenset({"dot", "dot_scaled"})
+LOADS = frozenset({"load", "load_tensor_descriptor"})
+STORES = frozenset({"store", "store_tensor_descriptor"})
+#: Decorators of Triton's own, innermost last.
+_KNOWN_DECORATORS = frozenset({"jit", "autotune", "heuristics"})
+
+
+@dataclass(frozen=True)
+class Jit:
+    """A jit function of the source. `heuristics` maps the arguments that a decorator computes to how."""
+
+    node: ast.FunctionDef
+    parameters: tuple[str, ...]
+    constexprs: frozenset[str]
+    defaults: dict[str, ast.expr]
+    autotune: ast.Call | None
+    heuristics: dict[str, ast.expr]
+    #: (name, line) of decorators that are not Triton's
+    other_decorators: tuple[tuple[str, int], ...]
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def loop_stages(self) -> frozenset[str]:
+        """Constexprs that are the num_stages of a `tl.range`."""
+        stages = (
+            keyword.value.id
+            for call in operations(self.node, frozenset({"range"}))
+            for keyword in call.keywords
+            if keyword.arg == "num_stages" and isinstance(keyword.value, ast.Name)
+        )
+        return frozenset(name for name in stages if name in self.constexprs)
+
+
+def jit_functions(source: Source) -> dict[str, Jit]:
+    """The jit functions by name, in source order."""
+    found: dict[str, Jit] = {}
+    from_triton = _names_from_triton(source.tree)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef) and any(_is_jit(d, from_triton) for d in node.decorator_list):
+            found[node.name] = _read(node)
+    return dict(sorted(found.items(), key=lambda item: item[1].node.lineno))
+
+
+def _names_from_triton(tree: ast.Module) -> frozenset[str]:
+    """Names through which `jit` can be reached: triton, its aliases, and what is imported from it."""
+    names = {"triton"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {a.asname for a in node.names if a.asname and a.name.split(".")[0] == "triton"}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "triton":
+            names |= {a.asname or a.name for a in node.names if "gluon" not in (node.module or "")}
+    return frozenset(names)
+
+
+def _is_jit(decorator: ast.expr, from_triton: frozenset[str]) -> bool:
+    name = dotted(decorator.func if isinstance(decorator, ast.Call) else decorator) or ""
+    return name.rpartition(".")[2] == "jit" and name.partition(".")[0] in from_triton
+
+
+def _read(node: ast.FunctionDef) -> Jit:
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    every = [*positional, *arguments.kwonlyargs]
+    defaults = dict(zip((a.arg for a in positional[::-1]), arguments.defaults[::-1], strict=False))
+    defaults |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
+    autotune: ast.Call | None = None
+    heuristics: dict[str, ast.expr] = {}
+    others: list[tuple[str, int]] = []
+    for decorator in node.decorator_list:
+        name = last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        if name == "autotune" and isinstance(decorator, ast.Call):
+            autotune = decorator
+        elif name == "heuristics" and isinstance(decorator, ast.Call):
+            heuristics |= _heuristics(decorator)
+        elif name not in _KNOWN_DECORATORS:
+            others.append((name or ast.unparse(decorator), decorator.lineno))
+    return Jit(
+        node=node,
+        parameters=tuple(a.arg for a in every),
+        constexprs=frozenset(
+            a.arg for a in every if a.annotation is not None and "constexpr" in ast.unparse(a.annotation)
+        ),
+        defaults=defaults,
+        autotune=autotune,
+        heuristics=heuristics,
+        other_decorators=tuple(others),
+    )
+
+
+def _heuristics(decorator: ast.Call) -> dict[str, ast.expr]:
+    values = [*decorator.args, *(k.value for k in decorator.keywords)]
+    return {
+        key.value: value
+        for table in values
+        if isinstance(table, ast.Dict)
+        for key, value in zip(table.keys, table.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+
+
+def operation(node: ast.AST) -> str | None:
+    """The name of a `tl` operation that a call is: "load", "sum"; methods such as `x.sum()` count too."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+        return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+    return None
+
+
+def operations(node: ast.AST, names: frozenset[str]) -> Iterator[ast.Call]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call) and operation(inner) in names:
+            yield inner
+
+
+def atomics(node: ast.AST) -> Iterator[ast.Call]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call) and (operation(inner) or "").startswith("atomic_"):
+            yield inner
+
+
+def reductions(node: ast.AST) -> int:
+    """Reductions over a block. Python's own max and min of scalars are calls by a bare name and do not count."""
+    found = [c for c in operations(node, REDUCTIONS | SCANS) if isinstance(c.func, ast.Attribute)]
+    return len(found)
+
+
+def loops(jit: Jit) -> list[ast.For | ast.While]:
+    return [node for node in walk_scope(jit.node) if isinstance(node, ast.For | ast.While)]
+
+
+def has_dot(node: ast.AST) -> bool:
+    return next(operations(node, DOTS), None) is not None
+
+
+def describe(jit: Jit) -> JitFunction:
+    """The contract's view of a jit function."""
+    own_loops = loops(jit)
+    return JitFunction(
+        name=jit.name,
+        line=jit.node.lineno,
+        tier=_tier(jit, own_loops),
+        has_loop=bool(own_loops),
+        loads=len(list(operations(jit.node, LOADS))),
+        stores=len(list(operations(jit.node, STORES))),
+        atomics=len(list(atomics(jit.node))),
+        reductions=reductions(jit.node),
+    )
+
+
+def _tier(jit: Jit, own_loops: list[ast.For | ast.While]) -> Tier:
+    passes = sum(1 for loop in own_loops if next(operations(loop, LOADS), None) is not None)
+    if has_dot(jit.node) or passes > 1:
+        return Tier.FUSED
+    return Tier.REDUCTION if reductions(jit.node) else Tier.ELEMENT_WISE

@@ -1,0 +1,169 @@
+"""Where new code stands in a file and how it is laid out: imports in their block, arguments as their neighbours are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import libcst as cst
+
+#: Longest line of this project's style; a call that would pass it is spread over lines.
+LINE_LENGTH = 120
+
+
+def statements(code: Sequence[str]) -> list[cst.BaseStatement]:
+    """Parsed statements; comments above the first, and leading blank lines, stay with it."""
+    found: list[cst.BaseStatement] = []
+    for text in code:
+        module = cst.parse_module(text + "\n")
+        first, *rest = module.body
+        leading = [*module.header, *getattr(first, "leading_lines", ())]
+        found += [first.with_changes(leading_lines=leading), *rest]
+    return found
+
+
+def append_argument(call: cst.Call, code: str) -> cst.Call:
+    """The call with one more, last argument, on a line of its own where the others have theirs."""
+    wrapped = cst.parse_expression(f"f({code})")
+    assert isinstance(wrapped, cst.Call)
+    new = wrapped.args[0]
+    if not call.args:
+        return call.with_changes(args=[new])
+    *others, last = call.args
+    if isinstance(last.comma, cst.Comma):
+        closing = last.comma.whitespace_after
+        inner = _inner_space(call)
+        if isinstance(closing, cst.ParenthesizedWhitespace) and inner is not None:
+            between: cst.BaseParenthesizableWhitespace = closing.with_changes(
+                last_line=inner.last_line, indent=inner.indent
+            )
+            closing = closing.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
+        else:
+            between, closing = cst.SimpleWhitespace(" "), closing
+        new = new.with_changes(comma=last.comma.with_changes(whitespace_after=closing))
+        last = last.with_changes(comma=last.comma.with_changes(whitespace_after=between))
+    else:
+        space: cst.BaseParenthesizableWhitespace = cst.SimpleWhitespace(" ")
+        if isinstance(call.whitespace_before_args, cst.ParenthesizedWhitespace) and not others:
+            space = call.whitespace_before_args
+        elif others and isinstance(others[-1].comma, cst.Comma):
+            space = others[-1].comma.whitespace_after
+        new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
+        last = last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
+    return call.with_changes(args=[*others, last, new])
+
+
+def drop_argument(call: cst.Call, index: int) -> cst.Call:
+    """The call without one argument; what closes the list stays as it was."""
+    arguments = list(call.args)
+    dropped = arguments.pop(index)
+    if arguments and index == len(arguments):
+        last, comma = arguments[-1], dropped.comma
+        if isinstance(comma, cst.Comma) and isinstance(last.comma, cst.Comma):
+            space, own = comma.whitespace_after, last.comma.whitespace_after
+            if isinstance(space, cst.ParenthesizedWhitespace) and isinstance(own, cst.ParenthesizedWhitespace):
+                comma = comma.with_changes(whitespace_after=space.with_changes(first_line=own.first_line))
+        arguments[-1] = last.with_changes(comma=comma, whitespace_after_arg=dropped.whitespace_after_arg)
+    return call.with_changes(args=arguments)
+
+
+def spread(call: cst.Call) -> cst.Call:
+    """The call with each argument on a line of its own."""
+    inner = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace("    "))
+    closing = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(""))
+    arguments = [
+        argument.with_changes(
+            comma=cst.Comma(whitespace_after=closing if argument is call.args[-1] else inner),
+            whitespace_after_arg=cst.SimpleWhitespace(""),
+        )
+        for argument in call.args
+    ]
+    return call.with_changes(args=arguments, whitespace_before_args=inner)
+
+
+def _inner_space(call: cst.Call) -> cst.ParenthesizedWhitespace | None:
+    """The line break before an argument of a call that is spread over lines."""
+    if isinstance(call.whitespace_before_args, cst.ParenthesizedWhitespace):
+        return call.whitespace_before_args
+    for argument in call.args[:-1]:
+        if isinstance(argument.comma, cst.Comma) and isinstance(
+            argument.comma.whitespace_after, cst.ParenthesizedWhitespace
+        ):
+            return argument.comma.whitespace_after
+    return None
+
+
+def after_imports_index(body: Sequence[cst.BaseStatement]) -> int:
+    """Where a module's code starts: after the imports above its first function or class, else its docstring."""
+    index = 0
+    for position, statement in enumerate(body):
+        if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+            break
+        if _imports(statement) or (position == 0 and _is_docstring(statement)):
+            index = position + 1
+    return index
+
+
+def _imports(statement: cst.BaseStatement) -> bool:
+    """Whether a statement is an import, or an `if` or `try` around imports."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return isinstance(statement.body[0], cst.Import | cst.ImportFrom)
+    if isinstance(statement, cst.If | cst.Try) and isinstance(statement.body, cst.IndentedBlock):
+        return any(_imports(inner) for inner in statement.body.body if isinstance(inner, cst.BaseStatement))
+    return False
+
+
+def _is_docstring(statement: cst.BaseStatement) -> bool:
+    if not (isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Expr)):
+        return False
+    return isinstance(statement.body[0].value, cst.SimpleString | cst.ConcatenatedString)
+
+
+def with_import(module: cst.Module, name: str) -> cst.Module:
+    """The module with `import name`, a module of the standard library, sorted into its block."""
+    (new,) = statements([f"import {name}"])
+    body: list[cst.BaseStatement] = list(module.body)
+    plain = [(i, _plain_import(s)) for i, s in enumerate(body)]
+    standard = [
+        (i, found) for i, found in plain if found is not None and found.split(".")[0] in sys.stdlib_module_names
+    ]
+    later = [i for i, found in standard if found > name]
+    earlier = [i for i, found in standard if found < name]
+    if later:
+        return module.with_changes(body=_insert_before(body, later[0], new))
+    if earlier:
+        return module.with_changes(body=[*body[: earlier[-1] + 1], new, *body[earlier[-1] + 1 :]])
+    froms = [i for i, s in enumerate(body) if (_from_import(s) or "") in sys.stdlib_module_names - {"__future__"}]
+    if froms:
+        return module.with_changes(body=_insert_before(body, froms[0], new))
+    first = next((i for i, s in enumerate(body) if _imports(s) and _from_import(s) != "__future__"), None)
+    if first is None:
+        index = after_imports_index(body)
+        return module.with_changes(body=[*body[:index], new, *body[index:]])
+    body = _insert_before(body, first, new)
+    blank = [cst.EmptyLine(indent=False)]
+    body[first + 1] = body[first + 1].with_changes(leading_lines=blank)
+    return module.with_changes(body=body)
+
+
+def _insert_before(body: list[cst.BaseStatement], index: int, new: cst.BaseStatement) -> list[cst.BaseStatement]:
+    """`new` takes over the blank lines above what it is put before."""
+    following = body[index]
+    lines = list(getattr(following, "leading_lines", ()))
+    blank = [line for line in lines if line.comment is None]
+    commented = lines[len(blank) :] if lines[: len(blank)] == blank else lines
+    first = new.with_changes(leading_lines=blank if commented is not lines else [])
+    return [*body[:index], first, following.with_changes(leading_lines=commented), *body[index + 1 :]]
+
+
+def _plain_import(statement: cst.BaseStatement) -> str | None:
+    if isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Import):
+        return cst.Module(body=[]).code_for_node(statement.body[0].names[0].name)
+    return None
+
+
+def _from_import(statement: cst.BaseStatement) -> str | None:
+    if isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.ImportFrom):
+        module = statement.body[0].module
+        return cst.Module(body=[]).code_for_node(module) if module is not None else None
+    return None

@@ -1,0 +1,117 @@
+"""Concrete things to try, found in the source alone, each with its line. Must not know whether they pay."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from warpsmith.contracts.audit import KnobKind, KnobOrigin, Opportunity, OpportunityKind
+from warpsmith.source.access import Addresses
+from warpsmith.source.initialisation import needless_initialisations
+from warpsmith.source.jit import LOADS, Jit, has_dot, operation, operations, reductions
+from warpsmith.source.knobs import Site
+from warpsmith.source.launches import Reading
+from warpsmith.source.streams import streams
+from warpsmith.source.syntax import Source, walk_scope
+
+
+def opportunities(reading: Reading, sites: Sequence[Site]) -> tuple[Opportunity, ...]:
+    """Everything found, in the order of its lines."""
+    found = [
+        *_needless(reading),
+        *(o for jit in reading.jits.values() for o in _streamed(reading.source, jit)),
+        *(o for jit in reading.jits.values() for o in _unpipelined(reading.source, jit)),
+        *_one_program_per_sm(reading, sites),
+        *_stepped_warps(sites),
+    ]
+    return tuple(sorted(found, key=lambda o: (o.line, o.kind.value)))
+
+
+def _needless(reading: Reading) -> Iterator[Opportunity]:
+    for found in needless_initialisations(reading):
+        host = reading.source.name_of(found.launch.scope)
+        stores = ", ".join(str(store.call.lineno) for store in found.stores)
+        yield Opportunity(
+            kind=OpportunityKind.NEEDLESS_INITIALISATION,
+            function=host,
+            line=found.allocation.lineno,
+            what=f"{found.variable} is zeroed in line {found.allocation.lineno} and {found.launch.jit_name} only "
+            f"stores to it (line {stores})",
+            why="the zeroing is a launch and a pass of writes of its own, and every element is overwritten",
+        )
+
+
+def _streamed(source: Source, jit: Jit) -> Iterator[Opportunity]:
+    found = streams(source, jit)
+    if found.once:
+        lines = ", ".join(str(access.call.lineno) for access in found.once)
+        again = f"; what stays is loaded in line {found.shared[0].call.lineno}" if found.shared else ""
+        yield Opportunity(
+            kind=OpportunityKind.STREAM_ONCE,
+            function=jit.name,
+            line=found.once[0].call.lineno,
+            what=f"rows are read or written once, without an eviction policy, in lines {lines}{again}",
+            why="a stream that is marked to leave first does not evict from L2 what is read again",
+        )
+
+
+def unpipelined_loops(source: Source, jit: Jit) -> list[ast.For]:
+    """`range` loops that load from global memory, have no matrix product, and name no stages."""
+    found: list[ast.For] = []
+    for node in walk_scope(jit.node):
+        if isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and operation(node.iter) == "range":
+            named = any(k.arg == "num_stages" or k.arg is None for k in node.iter.keywords)
+            loads = next((c for c in operations(node, LOADS) if isinstance(c.func, ast.Attribute)), None)
+            if not named and loads is not None and not has_dot(node) and not _has_inner_loop(node):
+                found.append(node)
+    return found
+
+
+def _has_inner_loop(loop: ast.For) -> bool:
+    return any(isinstance(n, ast.For | ast.While) for n in ast.walk(loop) if n is not loop)
+
+
+def _unpipelined(source: Source, jit: Jit) -> Iterator[Opportunity]:
+    for loop in unpipelined_loops(source, jit):
+        yield Opportunity(
+            kind=OpportunityKind.UNPIPELINED_LOOP,
+            function=jit.name,
+            line=loop.lineno,
+            what=f"the loop over {ast.unparse(loop.iter)} loads from global memory and names no num_stages",
+            why="without a matrix product Triton pipelines only a tl.range that names its stages, so each pass waits "
+            "for its own loads",
+        )
+
+
+def _one_program_per_sm(reading: Reading, sites: Sequence[Site]) -> Iterator[Opportunity]:
+    for site in sites:
+        jit = site.launch.jit
+        if site.kind is not KnobKind.PROGRAMS_PER_SM or jit is None:
+            continue
+        loops = [n for n in walk_scope(jit.node) if isinstance(n, ast.For) and reductions(n)]
+        loops = [n for n in loops if n in Addresses(reading.source, jit).row_loops()]
+        if loops:
+            yield Opportunity(
+                kind=OpportunityKind.ONE_PROGRAM_PER_SM,
+                function=reading.source.name_of(site.launch.scope),
+                line=site.line,
+                what=f"the grid of {jit.name} follows the SM count, and the loop in line {loops[0].lineno} reduces",
+                why="a program waits for a row's loads and its reduction before the next row, and one program leaves "
+                "an SM nothing else to run meanwhile",
+            )
+
+
+def _stepped_warps(sites: Sequence[Site]) -> Iterator[Opportunity]:
+    seen: set[tuple[int, str]] = set()
+    for site in sites:
+        host = "<module>" if isinstance(site.launch.scope, ast.Module) else site.launch.scope.name
+        stepped = site.origin in (KnobOrigin.HELPER, KnobOrigin.FORMULA)
+        if site.kind is KnobKind.NUM_WARPS and stepped and (site.line, host) not in seen:
+            seen.add((site.line, host))
+            yield Opportunity(
+                kind=OpportunityKind.STEPPED_WARPS,
+                function=host,
+                line=site.line,
+                what=f"num_warps of {site.launch.jit_name} comes from a heuristic: {site.expression}",
+                why="steps chosen by hand fit the GPU and the widths they were chosen on",
+            )

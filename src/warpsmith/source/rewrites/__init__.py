@@ -1,0 +1,14 @@
+"""Rewrites that need no judgement: each is pure, does nothing the second time, and says why where it cannot apply."""
+
+from warpsmith.source.editing import NotApplicable
+from warpsmith.source.rewrites.allocation import allocate_empty
+from warpsmith.source.rewrites.eviction import add_eviction_policy
+from warpsmith.source.rewrites.pipeline import parametrise_loop_stages, pipeline_loop
+
+__all__ = [
+    "NotApplicable",
+    "add_eviction_policy",
+    "allocate_empty",
+    "parametrise_loop_stages",
+    "pipeline_loop",
+]

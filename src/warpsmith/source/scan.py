@@ -1,0 +1,48 @@
+"""Reads a kernel's source into an audit: jit functions, launches, knobs, opportunities, and what it does not cover."""
+
+from __future__ import annotations
+
+import ast
+
+from warpsmith.contracts.audit import LaunchSite, SourceAudit, Tier
+from warpsmith.source.jit import describe
+from warpsmith.source.knobs import Site, knobs, sites
+from warpsmith.source.launches import read
+from warpsmith.source.opportunities import opportunities
+
+
+def scan(source: str) -> SourceAudit:
+    """The audit of a source. Raises PreflightError naming the line where it is no Python."""
+    reading = read(source)
+    found = sites(reading)
+    described = tuple(describe(jit) for jit in reading.jits.values())
+    return SourceAudit(
+        tier=max((f.tier for f in described), default=Tier.ELEMENT_WISE),
+        jit_functions=described,
+        launches=tuple(
+            LaunchSite(
+                jit_function=launch.jit_name,
+                host_function=reading.source.name_of(launch.scope),
+                line=launch.line,
+                grid=ast.unparse(launch.grid),
+            )
+            for launch in reading.launches
+        ),
+        knobs=knobs(found),
+        opportunities=opportunities(reading, found),
+        not_covered=(*reading.not_covered, *_refused(found)),
+    )
+
+
+def _refused(found: list[Site]) -> tuple[str, ...]:
+    """Knobs that cannot be changed, by line, name and reason. Covering blocks are understood, so not among them."""
+    said = (
+        f"line {site.launch.line}: {site.id}: {site.why_not}"
+        for site in found
+        if site.why_not is not None and not _is_understood(site.why_not)
+    )
+    return tuple(dict.fromkeys(said))
+
+
+def _is_understood(why_not: str) -> bool:
+    return why_not == "must cover a row" or why_not.startswith("tied to ")

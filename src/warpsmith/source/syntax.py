@@ -1,0 +1,176 @@
+"""Syntax trees of kernel sources: parsing, names, blocks and what dominates what.
+
+Owns how a tree is walked. Must not know of Triton, and changes nothing: `editing` does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.contracts.errors import PreflightError
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+#: Where statements live: a function, or the module for code outside any.
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+
+
+def parse(source: str) -> ast.Module:
+    """The tree of a source. Raises PreflightError naming the line where it is no Python."""
+    try:
+        return ast.parse(source)
+    except SyntaxError as error:
+        line = error.lineno if error.lineno is not None else 1
+        raise PreflightError(f"line {line}: the source is not valid Python: {error.msg}") from error
+    except ValueError as error:
+        raise PreflightError(f"line 1: the source is not valid Python: {error}") from error
+
+
+def equal_syntax_tree(a: str, b: str) -> bool:
+    """Whether two sources differ in layout and comments alone. Raises PreflightError."""
+    return ast.dump(parse(a)) == ast.dump(parse(b))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parsed source with the way up from every node."""
+
+    text: str
+    tree: ast.Module
+    parents: dict[ast.AST, ast.AST]
+
+    @classmethod
+    def read(cls, text: str) -> Source:
+        """Raises PreflightError."""
+        tree = parse(text)
+        parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        return cls(text, tree, parents)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        while (parent := self.parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        """The innermost function that runs `node`, or the module."""
+        return next(parent for parent in self.ancestors(node) if isinstance(parent, _SCOPES))
+
+    def name_of(self, scope: Scope) -> str:
+        """A function's own name, as a frame reports it; "<module>" outside any."""
+        return "<module>" if isinstance(scope, ast.Module) else scope.name
+
+    def statement_of(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that holds `node`."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def blocks_above(self, node: ast.AST, scope: Scope) -> Iterator[tuple[list[ast.stmt], int]]:
+        """Innermost first: each list of statements that holds `node` within `scope`, and where in it."""
+        current: ast.AST = node
+        while current is not scope:
+            parent = self.parents[current]
+            if isinstance(current, ast.stmt):
+                for block in _blocks(parent):
+                    if any(statement is current for statement in block):
+                        yield block, next(i for i, statement in enumerate(block) if statement is current)
+            current = parent
+
+    def top_level(self, node: ast.AST) -> ast.stmt:
+        """The statement of the module that holds `node`."""
+        while self.parents[node] is not self.tree:
+            node = self.parents[node]
+        assert isinstance(node, ast.stmt)
+        return node
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(node, field, None)
+        if isinstance(block, list):
+            yield block
+
+
+def walk_scope(scope: ast.AST) -> Iterator[ast.AST]:
+    """Every node that runs in `scope` itself: not the bodies of functions and classes defined in it."""
+    waiting = list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            waiting[:0] = list(ast.iter_child_nodes(node))
+
+
+def parameters_of(scope: Scope) -> tuple[str, ...]:
+    """Parameter names in the order in which positional arguments bind, keyword-only ones last."""
+    if isinstance(scope, ast.Module):
+        return ()
+    arguments = scope.args
+    return tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
+def dotted(node: ast.AST) -> str | None:
+    """`a.b.c` for a chain of attributes, else None."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        value = dotted(node.value)
+        return f"{value}.{node.attr}" if value is not None else None
+    return None
+
+
+def last_name(node: ast.AST) -> str:
+    """The last part of a dotted name; "" for anything else."""
+    return (dotted(node) or "").rpartition(".")[2]
+
+
+def names_read(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A name and what it is set to. `value` is None for what is not an expression of its own (loops, with)."""
+
+    name: str
+    value: ast.expr | None
+    node: ast.AST
+    #: its place in a tuple that is unpacked from one value, else None
+    element: int | None = None
+
+
+def assignments(node: ast.AST) -> Iterator[Assignment]:
+    """Every binding of a plain name in `node`, `node` itself included; nested functions excluded."""
+    for inner in (node, *walk_scope(node)):
+        if isinstance(inner, ast.Assign):
+            for target in inner.targets:
+                yield from _bindings(target, inner.value, inner)
+        elif isinstance(inner, ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+            if inner.value is not None:
+                yield from _bindings(inner.target, inner.value, inner)
+        elif isinstance(inner, ast.For | ast.AsyncFor):
+            yield from _bindings(inner.target, None, inner)
+        elif isinstance(inner, ast.withitem) and inner.optional_vars is not None:
+            yield from _bindings(inner.optional_vars, None, inner)
+
+
+def _bindings(target: ast.expr, value: ast.expr | None, node: ast.AST) -> Iterator[Assignment]:
+    if isinstance(target, ast.Name):
+        yield Assignment(target.id, value, node)
+    elif isinstance(target, ast.Starred):
+        yield from _bindings(target.value, value, node)
+    elif isinstance(target, ast.Tuple | ast.List):
+        pairwise = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
+        for index, element in enumerate(target.elts):
+            if pairwise:
+                assert isinstance(value, ast.Tuple | ast.List)
+                yield from _bindings(element, value.elts[index], node)
+            else:
+                for found in _bindings(element, value, node):
+                    yield Assignment(found.name, found.value, found.node, index)
+
+
+def assigns(node: ast.AST, name: str) -> bool:
+    return any(found.name == name for found in assignments(node))

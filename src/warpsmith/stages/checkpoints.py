@@ -1,0 +1,153 @@
+"""The state machine between the stages: what is on disk decides the one legal next step.
+
+In an interactive run a person approves twice: the profile before anything is searched, the winner before the
+production file is touched. The gate is in the code: an approval names the hashes of what was judged, and one
+that was given for other evidence does not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timezone
+from pathlib import Path
+
+from warpsmith.contracts.approval import Approval, Approvals, Gate
+from warpsmith.contracts.errors import ApprovalRequired, UsageError
+from warpsmith.contracts.request import Request
+from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchResult
+from warpsmith.contracts.variant import Variant
+from warpsmith.workspace.documents import read_document, write_document
+from warpsmith.workspace.layout import Workspace
+
+
+def state_of(workspace: Workspace) -> RunState:
+    """Where the run stands, read from its workspace."""
+    if not workspace.request.is_file():
+        return RunState.NEW
+    request = read_document(workspace.request, Request)
+    if not workspace.profile.is_file():
+        return RunState.PROFILE
+    if not workspace.search_result.is_file():
+        return RunState.OPTIMIZE if _open(workspace, request, Gate.OPTIMIZE) else RunState.WAITING_OPTIMIZE
+    if workspace.final_result.is_file():
+        return RunState.DONE
+    winner = read_document(workspace.search_result, SearchResult).winner
+    if winner is None or _open(workspace, request, Gate.FINALIZE):
+        return RunState.FINALIZE
+    return RunState.WAITING_FINALIZE
+
+
+def next_step(workspace: Workspace, kernel: str) -> NextStep:
+    """The one legal next command. An agent that forgot everything can go on from it."""
+    state = state_of(workspace)
+    page, comparison, report = (
+        workspace.relative(path) for path in (workspace.profile_page, workspace.comparison, workspace.report_page)
+    )
+    steps: dict[RunState, tuple[str, str, tuple[str, ...]]] = {
+        RunState.NEW: (f"warpsmith profile {kernel}", "no run has begun", ()),
+        RunState.PROFILE: (f"warpsmith profile {kernel}", "the profile is not finished; what was measured is kept", ()),
+        RunState.WAITING_OPTIMIZE: (
+            f"warpsmith approve {kernel} --gate optimize",
+            "a person reads the profile and decides whether to search",
+            (page,),
+        ),
+        RunState.OPTIMIZE: (f"warpsmith optimize {kernel}", "the profile is there; variants come next", (page,)),
+        RunState.WAITING_FINALIZE: (
+            f"warpsmith approve {kernel} --gate finalize",
+            "a person reads the comparison and the winner, and decides whether it goes into the production file",
+            (comparison,),
+        ),
+        RunState.FINALIZE: (f"warpsmith finalize {kernel}", "the search has ended", (comparison,)),
+        RunState.DONE: (f"warpsmith report {kernel}", "the run is finished", (report,)),
+    }
+    command, why, read = steps[state]
+    return NextStep(
+        kernel=kernel,
+        state=state,
+        command=command,
+        why=why,
+        read=read,
+        for_a_person=state in (RunState.WAITING_OPTIMIZE, RunState.WAITING_FINALIZE),
+        known_so_far=_known(workspace),
+    )
+
+
+def approve(workspace: Workspace, gate: Gate, *, from_terminal: bool) -> Approval:
+    """Records a yes for what is on disk now. Raises UsageError where there is nothing yet to approve."""
+    request = read_document(workspace.request, Request)
+    page = _evidence(workspace, gate)
+    if not page.is_file():
+        stage = "profile" if gate is Gate.OPTIMIZE else "optimize"
+        raise UsageError(
+            f"nothing to approve yet: {workspace.relative(page)} is not there",
+            next_command=f"warpsmith {stage} {request.kernel}",
+        )
+    approval = Approval(
+        gate=gate,
+        run_id=request.run_id,
+        evidence_sha256=_sha256(page),
+        winner_sha256=_winner_sha256(workspace, gate),
+        from_terminal=from_terminal,
+        approved_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )
+    write_document(workspace.approvals, Approvals(approvals=(*_approvals(workspace), approval)))
+    workspace.log("approved", gate=gate.value, from_terminal=from_terminal)
+    return approval
+
+
+def require(workspace: Workspace, request: Request, gate: Gate, *, terminal_only: bool = False) -> None:
+    """Raises ApprovalRequired unless the gate is open: an autonomous request, or a yes to exactly this evidence."""
+    if not _open(workspace, request, gate, terminal_only=terminal_only):
+        raise ApprovalRequired(
+            f"{workspace.relative(_evidence(workspace, gate))} waits for a person's approval"
+            + (" from a terminal (approval: tty in warpsmith.yaml)" if terminal_only else ""),
+            next_command=f"warpsmith approve {request.kernel} --gate {gate.value}",
+        )
+
+
+def _open(workspace: Workspace, request: Request, gate: Gate, *, terminal_only: bool = False) -> bool:
+    if request.autonomous and not terminal_only:
+        return True
+    evidence, winner = _evidence(workspace, gate), _winner_sha256(workspace, gate)
+    return any(
+        approval.gate is gate
+        and approval.run_id == request.run_id
+        and approval.evidence_sha256 == _sha256(evidence)
+        and approval.winner_sha256 == winner
+        and (approval.from_terminal or not terminal_only)
+        for approval in _approvals(workspace)
+    )
+
+
+def _evidence(workspace: Workspace, gate: Gate) -> Path:
+    return workspace.profile if gate is Gate.OPTIMIZE else workspace.comparison
+
+
+def _winner_sha256(workspace: Workspace, gate: Gate) -> str | None:
+    """The hash of the winner's file as it is now, so that an edit after the approval shuts the gate."""
+    if gate is Gate.OPTIMIZE or not workspace.search_result.is_file():
+        return None
+    winner = read_document(workspace.search_result, SearchResult).winner
+    return None if winner is None else _sha256(workspace.variant(winner))
+
+
+def _approvals(workspace: Workspace) -> tuple[Approval, ...]:
+    return read_document(workspace.approvals, Approvals).approvals if workspace.approvals.is_file() else ()
+
+
+def _known(workspace: Workspace) -> tuple[str, ...]:
+    known: list[str] = []
+    for path in workspace.variant_records():
+        variant = read_document(path, Variant)
+        result = variant.status.value
+        if variant.verdict is not None:
+            result = f"{variant.verdict.outcome.value}, {variant.verdict.goal} ×"
+        known.append(f"v{variant.number} {variant.strategy}: {result}")
+    if workspace.final_result.is_file():
+        final = read_document(workspace.final_result, FinalResult)
+        known.append(f"{final.outcome.value}: {final.reason}")
+    return tuple(known)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

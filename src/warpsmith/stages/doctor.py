@@ -1,0 +1,84 @@
+"""What is here to work with, and what each missing piece costs. Asks NVML and the path, not torch."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib import metadata
+
+from warpsmith.contracts.base import Contract
+from warpsmith.contracts.errors import Unavailable
+from warpsmith.device.architecture import architecture_of
+from warpsmith.device.gpus import gpus
+
+#: The Triton versions that the code is tested with, inclusive minor versions.
+SUPPORTED_TRITON = ((3, 6), (3, 9))
+
+
+class Finding(Contract):
+    """One thing that was looked for. `consequence` says what does not work without it."""
+
+    name: str
+    ok: bool
+    found: str
+    consequence: str | None = None
+
+
+def examine() -> tuple[Finding, ...]:
+    """Every finding, in the order a person would look."""
+    return (
+        *_gpus(),
+        _package("torch", "nothing can be measured"),
+        _triton(),
+        _tool("ncu", "no hardware counters; the profile goes on with durations and compiled code"),
+        _tool("compute-sanitizer", "no memory checker"),
+        Finding(name="python", ok=True, found=".".join(str(part) for part in sys.version_info[:3])),
+    )
+
+
+def _gpus() -> list[Finding]:
+    listed = gpus()
+    if not listed.gpus:
+        reason = listed.reason or "NVML lists no GPU"
+        return [Finding(name="gpu", ok=False, found=reason, consequence="nothing can be measured here")]
+    return [
+        Finding(
+            name=f"gpu {gpu.index}",
+            ok=True,
+            found=f"{gpu.name}, SM {gpu.capability[0]}.{gpu.capability[1]} ({_architecture(gpu.capability)})",
+        )
+        for gpu in listed.gpus
+    ]
+
+
+def _package(name: str, consequence: str) -> Finding:
+    try:
+        return Finding(name=name, ok=True, found=metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Finding(name=name, ok=False, found="not installed", consequence=consequence)
+
+
+def _triton() -> Finding:
+    finding = _package("triton", "nothing can be compiled or measured")
+    if not finding.ok:
+        return finding
+    low, high = SUPPORTED_TRITON
+    version = tuple(int(part) for part in finding.found.split(".")[:2])
+    if low <= version <= high:
+        return finding
+    wanted = f"{low[0]}.{low[1]} to {high[0]}.{high[1]}"
+    return finding.model_copy(update={"ok": False, "consequence": f"not tested with this version; {wanted} are"})
+
+
+def _tool(name: str, consequence: str) -> Finding:
+    path = shutil.which(name)
+    return Finding(
+        name=name, ok=path is not None, found=path or "not on the path", consequence=None if path else consequence
+    )
+
+
+def _architecture(capability: tuple[int, int]) -> str:
+    try:
+        return architecture_of(capability)
+    except Unavailable:
+        return "not known to this version"

@@ -1,0 +1,185 @@
+"""Stage 3: confirms the winner afresh, puts it into the production file behind the kernel's own tests, reports.
+
+The tree ends as the original or as the winner, never between: the file is replaced in one step, and the only
+way forward from there is passing tests or the original's bytes again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from warpsmith.contracts.approval import Gate
+from warpsmith.contracts.device import OriginKind
+from warpsmith.contracts.errors import PreflightError, Rejected
+from warpsmith.contracts.measurement import Correctness, Memory, Timing
+from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult, TestRun
+from warpsmith.contracts.verdict import Outcome, Verdict
+from warpsmith.project.apply import apply, revert
+from warpsmith.project.style import run_style
+from warpsmith.project.tests_gate import run_tests
+from warpsmith.source.syntax import equal_syntax_tree
+from warpsmith.stages.checkpoints import require
+from warpsmith.stages.judge import check_all, measure_host_times, measure_memories
+from warpsmith.stages.reporting import write_report
+from warpsmith.stages.session import Session, source_ref
+from warpsmith.stages.timings import OPTIMIZED, ORIGINAL, contenders, pairs, with_providers
+from warpsmith.verdict.decision import Evidence, decide
+from warpsmith.workspace.documents import read_document, write_document
+
+#: The confirmation runs on inputs that no search has seen.
+FRESH_SEED_OFFSET = 1000
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The winner measured afresh in a cold process on new inputs, with the baselines beside it."""
+
+    verdict: Verdict
+    correctness: Correctness
+    timings: tuple[Timing, ...]
+    memories: tuple[Memory, ...]
+
+
+def finalize(session: Session) -> FinalResult:
+    """Ends the run. Raises Rejected where the file is not what was measured, ApprovalRequired where nobody said yes."""
+    workspace = session.workspace
+    if not workspace.search_result.is_file():
+        raise PreflightError(
+            f"{workspace.relative(workspace.search_result)} is not there: stage 3 builds on the search",
+            next_command=f"warpsmith optimize {session.request.kernel}",
+        )
+    search = read_document(workspace.search_result, SearchResult)
+    profile = read_document(workspace.profile, Profile)
+    if search.winner is None:
+        reason = f"no variant was accepted: {search.stop_reason}"
+        return _conclude(session, profile, search, _result(session, search, FinalOutcome.NO_IMPROVEMENT, reason), None)
+    production = session.root / profile.source
+    _guard(session, profile, search, production)
+    confirmation = _confirm(session, profile, search)
+    if confirmation.verdict.outcome is not Outcome.ACCEPTED:
+        reason = "measured afresh, the winner did not hold: " + "; ".join(confirmation.verdict.reasons)
+        result = _result(session, search, FinalOutcome.NOT_CONFIRMED, reason)
+        return _conclude(session, profile, search, result, confirmation)
+    return _conclude(session, profile, search, _apply_behind_tests(session, search, production), confirmation)
+
+
+def _guard(session: Session, profile: Profile, search: SearchResult, production: Path) -> None:
+    """Refuses what was not measured here, not measured against this file, or not approved."""
+    assert search.winner is not None
+    if profile.origin.kind is not OriginKind.MEASURED:
+        raise Rejected(f"the winner was not measured on a GPU ({profile.origin}); only measured winners are applied")
+    winner = session.workspace.variant(search.winner)
+    if source_ref(winner).sha256 != search.winner_sha256:
+        raise Rejected(f"{session.workspace.relative(winner)} is not the file that was measured; run optimize again")
+    current = source_ref(production).sha256
+    if current not in (profile.source_sha256, search.winner_sha256):
+        raise Rejected(
+            f"{profile.source} changed since it was profiled (sha256 {profile.source_sha256[:12]}, now "
+            f"{current[:12]}); the winner was measured against the old file",
+            next_command=f"warpsmith run {session.request.kernel}",
+        )
+    require(session.workspace, session.request, Gate.FINALIZE, terminal_only=session.config.terminal_only)
+
+
+def _confirm(session: Session, profile: Profile, search: SearchResult) -> Confirmation:
+    """Asks a worker that has just started, with a seed that no search used."""
+    assert search.winner is not None
+    session.worker.close()
+    spec = session.describe()
+    bench = replace(session.bench(spec, profile.device), seed=session.request.seed + FRESH_SEED_OFFSET)
+    winner = source_ref(session.workspace.variant(search.winner))
+    sides = contenders(**{ORIGINAL: bench.original, OPTIMIZED: winner})
+    session.progress.note("checking the winner on new inputs")
+    correctness = check_all(bench, winner)
+    timings: list[Timing] = []
+    todo = pairs(spec.cases, spec.modes)
+    for index, (case, mode) in enumerate(todo):
+        session.progress.note(f"confirming {case.name} {mode.value} ({index + 1} of {len(todo)})")
+        timings.extend(with_providers(bench, sides, case, mode))
+    memories = measure_memories(bench, sides)
+    both = tuple(t for t in timings if OPTIMIZED in t.failures or any(b.contender == OPTIMIZED for b in t.blocks))
+    evidence = Evidence(
+        candidate=OPTIMIZED,
+        best=None,
+        goal_mode=session.request.goal,
+        correctness=correctness,
+        timings=both,
+        memories=memories,
+        host_times=measure_host_times(bench, sides),
+        noise_floor=search.noise_floor,
+    )
+    return Confirmation(decide(evidence, session.config.thresholds), correctness, tuple(timings), memories)
+
+
+def _apply_behind_tests(session: Session, search: SearchResult, production: Path) -> FinalResult:
+    """The winner in place and its tests passed, or the original back in place and its tests run again."""
+    assert search.winner is not None and search.winner_sha256 is not None
+    workspace = session.workspace
+    original, winner = workspace.original.read_bytes(), workspace.variant(search.winner).read_bytes()
+    if production.read_bytes() != winner:
+        workspace.log("applying", winner=search.winner)
+        apply(production, winner, expected_sha256=source_ref(workspace.original).sha256)
+    session.progress.note("running the kernel's own tests on the winner")
+    try:
+        tests = _tests(session)
+    except BaseException:
+        revert(production, original, expected_sha256=search.winner_sha256)
+        raise
+    if not tests.passed:
+        revert(production, original, expected_sha256=search.winner_sha256)
+        workspace.log("reverted", winner=search.winner)
+        again = _tests(session)
+        reason = (
+            f"the kernel's tests failed on the winner ({tests.reason}); the original is back and its tests "
+            f"{'pass' if again.passed else 'fail too, so they were failing before'}"
+        )
+        return _result(session, search, FinalOutcome.REVERTED, reason).model_copy(update={"tests": tests})
+    style = _style(session, production, winner)
+    workspace.log("applied", winner=search.winner)
+    return _result(session, search, FinalOutcome.APPLIED, "confirmed afresh, applied, tests passed").model_copy(
+        update={"tests": tests, "style": style, "applied_sha256": source_ref(production).sha256}
+    )
+
+
+def _tests(session: Session) -> TestRun:
+    spec = session.describe()
+    return run_tests(session.root, session.config.test_command, spec.tests, log_path=session.workspace.tests_log)
+
+
+def _style(session: Session, production: Path, measured: bytes) -> str:
+    """The style command on the file. What it changes stays only if the syntax tree is what was measured."""
+    told = run_style(session.root, session.config.style_command, production)
+    formatted = production.read_bytes()
+    if formatted == measured:
+        return told
+    if equal_syntax_tree(measured.decode(), formatted.decode()):
+        return f"{told}; the syntax tree is the one that was measured"
+    revert(production, measured, expected_sha256=source_ref(production).sha256)
+    return f"{told}; it changed more than layout, so the measured bytes were put back"
+
+
+def _result(session: Session, search: SearchResult, outcome: FinalOutcome, reason: str) -> FinalResult:
+    return FinalResult(
+        run_id=session.request.run_id,
+        outcome=outcome,
+        reason=reason,
+        winner=search.winner,
+        original_sha256=source_ref(session.workspace.original).sha256,
+    )
+
+
+def _conclude(
+    session: Session, profile: Profile, search: SearchResult, result: FinalResult, confirmation: Confirmation | None
+) -> FinalResult:
+    if confirmation is not None:
+        result = result.model_copy(update={"confirmation": confirmation.verdict})
+        write_report(
+            session, profile, search, result, confirmation.timings, confirmation.memories, confirmation.correctness
+        )
+    else:
+        write_report(session, profile, search, result, (), (), None)
+    write_document(session.workspace.final_result, result)
+    session.workspace.log("finished", outcome=result.outcome.value)
+    return result

@@ -1,0 +1,184 @@
+"""Judges one candidate: admission, compilation, correctness, interleaved timing, guardrails, verdict.
+
+Each step is cheaper than the next, and the first that fails ends the judgement. None of the failures is a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.measurement import Contender, Correctness, HostTime, Memory, SourceRef, Timing
+from warpsmith.contracts.variant import VariantStatus
+from warpsmith.contracts.verdict import Outcome, Verdict
+from warpsmith.measure.worker.protocol import (
+    Check,
+    Compile,
+    CompiledAnswer,
+    MeasureHostTime,
+    MeasureMemory,
+    WorkerError,
+)
+from warpsmith.search.bench import Bench
+from warpsmith.source.admit import admit
+from warpsmith.stages.timings import ORIGINAL
+from warpsmith.verdict.decision import Evidence, decide
+from warpsmith.verdict.statistics import goal_speedup
+from warpsmith.verdict.thresholds import Thresholds
+
+#: Chosen: twenty rounds of 2 ms give a half-width of about 0.15%; inconclusive ones are measured longer once.
+ROUNDS, LONGER_ROUNDS = 20, 60
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a judgement goes by, the same for every candidate of a run."""
+
+    goal: Mode
+    thresholds: Thresholds
+    noise_floor: float | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A candidate, and the best one so far (None: only the original)."""
+
+    name: str
+    source: SourceRef
+    text: str
+    best_name: str | None = None
+    best_source: SourceRef | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    status: VariantStatus
+    detail: str | None = None
+    verdict: Verdict | None = None
+    timings: tuple[Timing, ...] = ()
+    memories: tuple[Memory, ...] = ()
+
+
+def judge(bench: Bench, standing: Standing, rules: Rules, original_text: str) -> Judgement:
+    """The judgement on a candidate. Never raises for what the candidate does wrong."""
+    if reasons := admit(original_text, standing.text):
+        return Judgement(VariantStatus.NOT_ADMITTED, "; ".join(reasons))
+    try:
+        if failure := _compile_failure(bench, standing):
+            return Judgement(VariantStatus.COMPILE_FAILED, failure)
+        bench.report(f"{standing.name}: checking {len(bench.spec.cases)} cases against float64")
+        correctness = check_all(bench, standing.source)
+        if not correctness.passed:
+            verdict = decide(Evidence(standing.name, None, rules.goal, correctness), rules.thresholds)
+            return Judgement(VariantStatus.INCORRECT, "; ".join(verdict.reasons))
+        return _measure(bench, standing, rules, correctness)
+    except WorkerError as error:
+        return Judgement(VariantStatus.FAILED, str(error))
+
+
+def check_all(bench: Bench, source: SourceRef) -> Correctness:
+    """The correctness gate at every case. Raises WorkerError."""
+    question = Check(
+        target=bench.target, seed=bench.seed, original=bench.original, candidate=source, cases=bench.spec.cases
+    )
+    return bench.ask(question, Correctness)
+
+
+def _compile_failure(bench: Bench, standing: Standing) -> str | None:
+    for case in bench.spec.tuning_cases:
+        for mode in _passes(bench):
+            question = Compile(
+                target=bench.target, seed=bench.seed, source=standing.source, case=case, mode=mode, launch=True
+            )
+            (compiled,) = bench.ask(question, CompiledAnswer).compiled
+            if compiled.failure is not None:
+                return f"{case.name}, {mode.value}: {compiled.failure}"
+    return None
+
+
+def _measure(bench: Bench, standing: Standing, rules: Rules, correctness: Correctness) -> Judgement:
+    """Tuning cases in the goal mode first; all the rest only if those leave something to win."""
+    sides = _sides(bench, standing)
+    goal_pairs = [(case, rules.goal) for case in bench.spec.tuning_cases]
+    timings = time_pairs(bench, sides, goal_pairs)
+    evidence = Evidence(
+        standing.name, standing.best_name, rules.goal, correctness, timings, noise_floor=rules.noise_floor
+    )
+    if hopeless := _hopeless(standing, evidence):
+        return Judgement(VariantStatus.JUDGED, None, hopeless, timings)
+    rest = [(case, mode) for mode in bench.spec.modes for case in bench.spec.cases if (case, mode) not in goal_pairs]
+    timings += time_pairs(bench, sides, rest)
+    memories = measure_memories(bench, sides)
+    evidence = replace(evidence, timings=timings, memories=memories, host_times=measure_host_times(bench, sides))
+    verdict = decide(evidence, rules.thresholds)
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        bench.report(f"{standing.name}: inconclusive, measuring longer once")
+        longer = time_pairs(bench, sides, goal_pairs, rounds=LONGER_ROUNDS)
+        timings = longer + timings[len(goal_pairs) :]
+        verdict = decide(replace(evidence, timings=timings, longer=True), rules.thresholds)
+    return Judgement(VariantStatus.JUDGED, None, verdict, timings, memories)
+
+
+def _hopeless(standing: Standing, evidence: Evidence) -> Verdict | None:
+    """A rejection where the tuning cases alone show that the candidate is no better than what it builds on."""
+    base = standing.best_name or ORIGINAL
+    gain = goal_speedup(evidence.timings, base, standing.name)
+    if gain.high >= 1 or any(standing.name in timing.failures for timing in evidence.timings):
+        return None
+    against = "the original" if base == ORIGINAL else f"the best so far, {base}"
+    return Verdict(
+        outcome=Outcome.REJECTED,
+        reasons=(f"slower than {against} over the tuning cases: {gain}",),
+        goal_mode=evidence.goal_mode,
+        goal=goal_speedup(evidence.timings, ORIGINAL, standing.name),
+        over_best=gain if standing.best_name else None,
+        noise_floor=evidence.noise_floor,
+    )
+
+
+def _sides(bench: Bench, standing: Standing) -> list[Contender]:
+    sides = [Contender(name=ORIGINAL, source=bench.original)]
+    if standing.best_name is not None:
+        sides.append(Contender(name=standing.best_name, source=standing.best_source))
+    return [*sides, Contender(name=standing.name, source=standing.source)]
+
+
+def time_pairs(
+    bench: Bench, sides: Sequence[Contender], pairs: Sequence[tuple[Case, Mode]], *, rounds: int = ROUNDS
+) -> tuple[Timing, ...]:
+    """One interleaved comparison a pair. Raises WorkerError."""
+    timings: list[Timing] = []
+    for index, (case, mode) in enumerate(pairs):
+        bench.report(f"{sides[-1].name}: timing {case.name} {mode.value} ({index + 1} of {len(pairs)})")
+        timings.append(bench.time(sides, case, mode, rounds=rounds))
+    return tuple(timings)
+
+
+def measure_memories(bench: Bench, sides: Sequence[Contender]) -> tuple[Memory, ...]:
+    """Peak memory at the tuning cases, every mode. Raises WorkerError."""
+    return tuple(
+        bench.ask(
+            MeasureMemory(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=case, mode=mode), Memory
+        )
+        for case in bench.spec.tuning_cases
+        for mode in bench.spec.modes
+    )
+
+
+def measure_host_times(bench: Bench, sides: Sequence[Contender]) -> tuple[HostTime, ...]:
+    """Host time a call at the smallest tuning case, where it is what a user feels. Raises WorkerError."""
+    smallest = min(
+        bench.spec.tuning_cases, key=lambda case: bench.spec.costs[case.name][bench.spec.modes[0]].bytes_moved
+    )
+    return tuple(
+        bench.ask(
+            MeasureHostTime(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=smallest, mode=mode),
+            HostTime,
+        )
+        for mode in _passes(bench)
+    )
+
+
+def _passes(bench: Bench) -> tuple[Mode, ...]:
+    return tuple(mode for mode in bench.spec.modes if mode is not Mode.FULL)

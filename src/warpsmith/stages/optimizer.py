@@ -1,0 +1,273 @@
+"""Stage 2: writes variants by the profile's strategies, judges each against the original, keeps the best.
+
+For every variant the hypothesis and the prediction are on disk before its result. The best so far is what the
+next variant builds on; what does not improve on it is recorded and left behind.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.errors import PreflightError
+from warpsmith.contracts.profile import Profile, Recommendation
+from warpsmith.contracts.result import SearchResult
+from warpsmith.contracts.variant import Variant, VariantStatus
+from warpsmith.contracts.verdict import Outcome
+from warpsmith.measure.worker.protocol import WorkerError
+from warpsmith.report.diff import unified_diff
+from warpsmith.report.pages import render_comparison, render_variant_notes
+from warpsmith.report.tables import results_frame, sweep_frame, to_csv
+from warpsmith.search.bench import Bench
+from warpsmith.search.strategies import CATALOGUE
+from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal, narrow
+from warpsmith.search.strategies.settings import SettingsSweep
+from warpsmith.search.table import narrowed, row_count
+from warpsmith.source.scan import scan
+from warpsmith.stages.judge import Judgement, Rules, Standing, judge
+from warpsmith.stages.session import Session, source_ref
+from warpsmith.stages.timings import COPY, ORIGINAL, contenders
+from warpsmith.verdict.statistics import noise_floor
+from warpsmith.verdict.stopping import stop_reason
+from warpsmith.workspace.documents import read_document, write_document, write_text
+
+
+@dataclass
+class Search:
+    """The state of one search. `best` is the variant to build on, None while that is the original."""
+
+    session: Session
+    profile: Profile
+    bench: Bench
+    rules: Rules
+    original_text: str
+    variants: list[Variant] = field(default_factory=list)
+    best: Variant | None = None
+    inert: frozenset[str] = frozenset()
+    swept_source: str | None = None
+
+    @property
+    def best_text(self) -> str:
+        if self.best is None:
+            return self.original_text
+        return self.session.workspace.variant(self.best.number).read_text(encoding="utf-8")
+
+
+def optimize(session: Session) -> SearchResult:
+    """Runs the search to its end. Raises PreflightError without a profile, WorkerError where measuring breaks down."""
+    workspace = session.workspace
+    if not workspace.profile.is_file():
+        raise PreflightError(
+            f"{workspace.profile} is not there: stage 2 builds on the profile",
+            next_command=f"warpsmith profile {session.request.kernel}",
+        )
+    profile = read_document(workspace.profile, Profile)
+    bench = session.bench(session.describe(), profile.device)
+    text = workspace.original.read_text(encoding="utf-8")
+    floor = _noise_floor(bench, session.request.goal, text)
+    rules = Rules(session.request.goal, session.config.thresholds, floor)
+    search = Search(session, profile, bench, rules, text)
+    reason = _run(search)
+    result = SearchResult(
+        run_id=session.request.run_id,
+        winner=search.best.number if search.best else None,
+        winner_sha256=search.best.source_sha256 if search.best else None,
+        stop_reason=reason,
+        noise_floor=floor,
+        variants=tuple(variant.number for variant in search.variants),
+    )
+    write_text(workspace.comparison, render_comparison(search.variants, result.winner, reason, origin=profile.origin))
+    write_document(workspace.search_result, result)
+    workspace.log("optimized", winner=result.winner, stop_reason=reason)
+    return result
+
+
+def _run(search: Search) -> str:
+    """Tries strategies until one of the stop conditions holds; returns it."""
+    started = time.monotonic()
+    queue = list(search.profile.recommendations)
+    while True:
+        if not queue and (again := _settings_again(search)):
+            queue.append(again)
+        untried = [recommendation.predicted_high for recommendation in queue]
+        elapsed_s = time.monotonic() - started
+        reason = stop_reason(search.variants, search.session.request, untried, elapsed_s)
+        if reason is not None:
+            return reason
+        if not queue:
+            return "every strategy that the profile recommends was tried"
+        recommendation = queue.pop(0)
+        if recommendation.strategy in CATALOGUE:
+            _try(search, recommendation)
+
+
+def _settings_again(search: Search) -> Recommendation | None:
+    """Another sweep, once, where the source that won has changed since the settings were chosen."""
+    if search.best is None or search.swept_source in (None, search.best_text):
+        return None
+    return Recommendation(
+        strategy=SettingsSweep().name,
+        why="the source has changed since its settings were chosen",
+        predicted_low=1.0,
+        predicted_high=1.02,
+    )
+
+
+def _try(search: Search, recommendation: Recommendation) -> None:
+    """One variant, from its prediction to its verdict."""
+    session, strategy = search.session, CATALOGUE[recommendation.strategy]
+    base_gain = (
+        search.best.verdict.goal.value if search.best and search.best.verdict and search.best.verdict.goal else 1.0
+    )
+    variant = Variant(
+        number=len(search.variants) + 1,
+        strategy=strategy.name,
+        title=strategy.title,
+        based_on=search.best.number if search.best else 0,
+        hypothesis=f"{strategy.hypothesis} {recommendation.why}",
+        predicted_low=base_gain * recommendation.predicted_low,
+        predicted_high=base_gain * recommendation.predicted_high,
+    )
+    session.progress.step(f"v{variant.number}: {strategy.title}", variant.number, session.request.max_variants)
+    _write(search, variant)
+    base_text = search.best_text
+    ground = Ground(base_text, scan(base_text), search.profile, search.bench, search.inert)
+    try:
+        proposal = strategy.propose(ground)
+    except Inapplicable as reason:
+        _finish(search, variant, Judgement(VariantStatus.INAPPLICABLE, str(reason)), None)
+        return
+    except WorkerError as error:
+        _finish(search, variant, Judgement(VariantStatus.FAILED, str(error)), None)
+        return
+    search.inert |= {knob.id for sweep in proposal.sweeps for knob in sweep.inert_knobs}
+    judgement = _judge(search, variant, proposal)
+    if judgement.verdict is not None and judgement.verdict.outcome is Outcome.MIXED and proposal.tables:
+        proposal, judgement = _narrow_and_judge(search, variant, proposal, judgement)
+    _finish(search, variant, judgement, proposal)
+
+
+def _judge(search: Search, variant: Variant, proposal: Proposal) -> Judgement:
+    path = search.session.workspace.variant(variant.number)
+    write_text(path, proposal.source)
+    best = search.best
+    standing = Standing(
+        name=f"v{variant.number}",
+        source=source_ref(path),
+        text=proposal.source,
+        best_name=f"v{best.number}" if best else None,
+        best_source=source_ref(search.session.workspace.variant(best.number)) if best else None,
+    )
+    return judge(search.bench, standing, search.rules, search.original_text)
+
+
+def _narrow_and_judge(
+    search: Search, variant: Variant, proposal: Proposal, judgement: Judgement
+) -> tuple[Proposal, Judgement]:
+    """The table without the bands where a case was slower, judged again."""
+    assert judgement.verdict is not None
+    spec, tables = search.bench.spec, list(proposal.tables)
+    for found in judgement.verdict.cases:
+        if found.regressed:
+            case = spec.case(found.case)
+            shape = case.axes[spec.plot_axis], row_count(case, spec.plot_axis)
+            tables = [narrowed(table, *shape) for table in tables]
+    tables = [table for table in tables if table.bands]
+    if not tables or tables == list(proposal.tables):
+        return proposal, judgement
+    search.session.progress.note(f"v{variant.number}: mixed; judged again without the bands that were slower")
+    proposal = narrow(proposal, tables)
+    return proposal, _judge(search, variant, proposal)
+
+
+def _finish(search: Search, variant: Variant, judgement: Judgement, proposal: Proposal | None) -> None:
+    """Writes the result down, and moves the best on if the variant beat it."""
+    learnings = proposal.learnings if proposal else ()
+    finished = variant.model_copy(
+        update={
+            "status": judgement.status,
+            "detail": judgement.detail,
+            "verdict": judgement.verdict,
+            "changes": proposal.changes if proposal else (),
+            "chosen_settings": proposal.chosen_settings if proposal else {},
+            "learnings": (*learnings, *_learnings(variant, judgement)),
+            "source_sha256": source_ref(search.session.workspace.variant(variant.number)).sha256 if proposal else None,
+        }
+    )
+    finished = Variant.model_validate(finished.model_dump())
+    search.variants.append(finished)
+    _write(search, finished, judgement, proposal)
+    if _beats_best(search, finished):
+        search.best = finished
+        if proposal and proposal.sweeps:
+            search.swept_source = proposal.source
+        assert finished.verdict is not None
+        search.session.progress.best(f"v{finished.number}, {finished.verdict.goal} × the original")
+    search.session.progress.note(f"v{finished.number}: {_told(finished)}")
+
+
+def _beats_best(search: Search, variant: Variant) -> bool:
+    """Accepted against the original, and clear of the best so far by its interval and twice the noise floor."""
+    if not variant.accepted or variant.verdict is None:
+        return False
+    if search.best is None:
+        return True
+    gain = variant.verdict.over_best
+    return gain is not None and gain.low > 1 and gain.value >= 1 + 2 * (search.rules.noise_floor or 0.0)
+
+
+def _write(
+    search: Search, variant: Variant, judgement: Judgement | None = None, proposal: Proposal | None = None
+) -> None:
+    """The variant's record and notes, and with a result its CSV and the sweep's."""
+    workspace = search.session.workspace
+    diff = None
+    if proposal is not None:
+        diff = unified_diff(
+            search.original_text, proposal.source, workspace.original.name, workspace.variant(variant.number).name
+        )
+    write_document(workspace.variant_record(variant.number), variant)
+    write_text(
+        workspace.variant_notes(variant.number), render_variant_notes(variant, diff, origin=search.profile.origin)
+    )
+    if judgement is not None and judgement.timings:
+        frame = results_frame(
+            search.bench.spec,
+            judgement.timings,
+            judgement.memories,
+            search.profile.device,
+            sources={f"v{variant.number}": variant.source_sha256} if variant.source_sha256 else None,
+        )
+        write_text(workspace.results_csv(variant.number), to_csv(frame))
+    if proposal is not None and proposal.sweeps:
+        readings = [reading for sweep in proposal.sweeps for reading in sweep.readings]
+        original_ms = {
+            (each.case.name, sweep.mode): each.original_ms for sweep in proposal.sweeps for each in sweep.cases
+        }
+        write_text(workspace.sweep_csv, to_csv(sweep_frame(readings, original_ms=original_ms)))
+    workspace.log("variant", number=variant.number, status=variant.status.value)
+
+
+def _noise_floor(bench: Bench, goal: Mode, text: str) -> float:
+    """The original against an identical copy of itself at every tuning case, by the procedure that judges."""
+    sides = contenders(**{ORIGINAL: bench.original, COPY: bench.keep(COPY, text)})
+    bench.report("noise floor: the original against a copy of itself")
+    timings = [bench.time(sides, case, goal) for case in bench.spec.tuning_cases]
+    return noise_floor(timings, ORIGINAL, COPY)
+
+
+def _learnings(variant: Variant, judgement: Judgement) -> tuple[str, ...]:
+    """What the result says of the prediction."""
+    verdict = judgement.verdict
+    if verdict is None or verdict.goal is None:
+        return (f"{judgement.status.value}: {judgement.detail}",) if judgement.detail else ()
+    low, high, found = variant.predicted_low, variant.predicted_high, verdict.goal.value
+    place = "within" if low <= found <= high else "above" if found > high else "below"
+    return (f"predicted {low:.2f} to {high:.2f} ×, found {found:.3f} ×: {place} the prediction", *verdict.reasons)
+
+
+def _told(variant: Variant) -> str:
+    if variant.verdict is None:
+        return f"{variant.status.value}: {variant.detail}"
+    return f"{variant.verdict.outcome.value}: {'; '.join(variant.verdict.reasons)}"

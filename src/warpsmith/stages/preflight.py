@@ -1,0 +1,88 @@
+"""Before anything is measured: the files are there, the kernel launches, agrees with its reference, has tests.
+
+Each failure says what, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from warpsmith.contracts.case import Case, DType, Mode
+from warpsmith.contracts.errors import PreflightError
+from warpsmith.contracts.launch import LaunchRecord
+from warpsmith.contracts.measurement import Correctness
+from warpsmith.contracts.target import TargetSpec
+from warpsmith.measure.worker.protocol import Check, Compile, CompiledAnswer
+from warpsmith.stages.session import Session
+
+#: Machine epsilon, IEEE 754 and bfloat16.
+EPSILON = {DType.FLOAT32: 2.0**-23, DType.FLOAT16: 2.0**-10, DType.BFLOAT16: 2.0**-7}
+
+#: Chosen: an original whose typical error is above this many epsilons of its output's scale computes something else.
+MAX_ORIGINAL_EPSILONS = 16.0
+
+Launches = dict[str, dict[Mode, tuple[LaunchRecord, ...]]]
+
+
+def preflight_files(session: Session, spec: TargetSpec) -> None:
+    """The tests that the target names exist. Raises PreflightError."""
+    paths = [argument.partition("::")[0] for argument in spec.tests if not argument.startswith("-")]
+    missing = [path for path in paths if not (session.root / path).exists()]
+    if missing:
+        raise PreflightError(f"{spec.target_file} names tests that are not there: {', '.join(missing)}")
+    if not paths:
+        raise PreflightError(
+            f"{spec.target_file} names no tests: without them a winner could not be applied safely",
+            next_command=f"add tests=(...) to {spec.target_file}",
+        )
+
+
+def preflight_launches(session: Session, spec: TargetSpec) -> Launches:
+    """The original's launches at every tuning case. Raises PreflightError where it launches nothing."""
+    launches: Launches = {}
+    for case in spec.tuning_cases:
+        for mode in (mode for mode in spec.modes if mode is not Mode.FULL):
+            launches.setdefault(case.name, {})[mode] = _launches(session, spec, case, mode)
+    return launches
+
+
+def _launches(session: Session, spec: TargetSpec, case: Case, mode: Mode) -> tuple[LaunchRecord, ...]:
+    question = Compile(
+        target=session.target, seed=session.request.seed, source=session.original, case=case, mode=mode, launch=True
+    )
+    (compiled,) = session.ask(question, CompiledAnswer).compiled
+    if compiled.failure is not None:
+        raise PreflightError(f"{spec.source} fails at {case.name}, {mode.value}: {compiled.failure}")
+    if not compiled.launches:
+        raise PreflightError(
+            f"calling {spec.name} at {case.name}, {mode.value}, launched no Triton kernel of {spec.source}; "
+            "does `call` in the target take the kernel from the module it is handed?",
+            next_command=f"edit {spec.target_file}",
+        )
+    return compiled.launches
+
+
+def preflight_correctness(session: Session, spec: TargetSpec) -> Correctness:
+    """The original through the gate itself, and near its reference. Raises PreflightError."""
+    question = Check(
+        target=session.target,
+        seed=session.request.seed,
+        original=session.original,
+        candidate=session.original,
+        cases=spec.cases,
+    )
+    correctness = session.ask(question, Correctness)
+    if not correctness.passed:
+        raise PreflightError(
+            f"the original does not pass its own gate: {correctness.failures[0]}"
+            + (f" (and {len(correctness.failures) - 1} more)" if len(correctness.failures) > 1 else ""),
+            next_command=f"edit {spec.target_file}",
+        )
+    for check in correctness.checks:
+        for error in check.errors:
+            allowed = MAX_ORIGINAL_EPSILONS * EPSILON[check.case.dtype] * max(error.scale, 1e-30)
+            if error.original_rms > allowed:
+                raise PreflightError(
+                    f"the reference disagrees with the original at {check.case.name}, {error.output}: "
+                    f"root mean square error {error.original_rms:.3g}, expected below {allowed:.3g}",
+                    next_command=f"edit `reference` in {spec.target_file}",
+                )
+    return correctness

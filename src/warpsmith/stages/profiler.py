@@ -1,0 +1,101 @@
+"""Stage 1: measures the kernel as it is, reads its source, and says what holds it back and what to try first."""
+
+from __future__ import annotations
+
+from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.device import DeviceFacts, Origin, OriginKind
+from warpsmith.contracts.errors import PreflightError
+from warpsmith.contracts.measurement import Contender, Counters, Memory, Timing
+from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.target import TargetSpec
+from warpsmith.diagnose.profile import Evidence, assemble
+from warpsmith.measure.worker.protocol import Count, Inspect, MeasureMemory
+from warpsmith.report.pages import render_profile
+from warpsmith.report.tables import baseline_frame, to_csv
+from warpsmith.search.bench import Bench
+from warpsmith.source.scan import scan
+from warpsmith.stages.preflight import preflight_correctness, preflight_files, preflight_launches
+from warpsmith.stages.session import Session, source_ref
+from warpsmith.stages.timings import ORIGINAL, contenders, pairs, providers_at, with_providers
+from warpsmith.workspace.documents import write_bytes, write_document, write_text
+
+
+def profile(session: Session) -> Profile:
+    """Runs stage 1 and writes profile.json and profile.md. Raises PreflightError, WorkerError."""
+    progress, workspace = session.progress, session.workspace
+    progress.step("pre-flight")
+    spec = session.describe()
+    preflight_files(session, spec)
+    _snapshot(session, spec)
+    audit = scan(workspace.original.read_text(encoding="utf-8"))
+    launches = preflight_launches(session, spec)
+    progress.step("device facts and ceilings")
+    device = session.ask(Inspect(target=session.target), DeviceFacts)
+    progress.step(f"correctness of the original at {len(spec.cases)} cases")
+    preflight_correctness(session, spec)
+    bench = session.bench(spec, device)
+    timings, memories = _baselines(session, bench)
+    counters = _counters(session, bench)
+    evidence = Evidence(
+        spec=spec,
+        device=device,
+        audit=audit,
+        launches=launches,
+        timings=timings,
+        memories=memories,
+        counters=counters,
+    )
+    result = assemble(
+        evidence, session.request, Origin(kind=OriginKind.MEASURED, gpu=device.name, date=device.measured_at[:10])
+    )
+    write_text(workspace.baseline_csv, to_csv(baseline_frame(spec, timings, memories, device)))
+    write_text(workspace.profile_page, render_profile(result))
+    write_document(workspace.profile, result)
+    workspace.log("profiled")
+    return result
+
+
+def _snapshot(session: Session, spec: TargetSpec) -> None:
+    """The production file's bytes, kept once. Raises PreflightError where the file has changed since."""
+    production, snapshot = session.root / spec.source, session.workspace.original
+    if not snapshot.is_file():
+        write_bytes(snapshot, production.read_bytes())
+    if source_ref(snapshot).sha256 != spec.source_sha256:
+        raise PreflightError(
+            f"{spec.source} has changed since this run began",
+            next_command=f"warpsmith run {session.request.kernel} --fresh",
+        )
+
+
+def _baselines(session: Session, bench: Bench) -> tuple[tuple[Timing, ...], tuple[Memory, ...]]:
+    """Speed of the original and every provider at every case and mode, and their peak memory."""
+    spec, sides = bench.spec, contenders(**{ORIGINAL: bench.original})
+    todo = pairs(spec.cases, spec.modes)
+    session.progress.step(f"baselines: {', '.join((ORIGINAL, *spec.providers))}")
+    timings: list[Timing] = []
+    memories: list[Memory] = []
+    for index, (case, mode) in enumerate(todo):
+        session.progress.note(f"{case.name} {mode.value} ({index + 1} of {len(todo)})")
+        timings.extend(with_providers(bench, sides, case, mode))
+        everyone = (*sides, *(Contender(name=name) for name in providers_at(spec, case)))
+        question = MeasureMemory(target=bench.target, seed=bench.seed, contenders=everyone, case=case, mode=mode)
+        memories.append(session.ask(question, Memory))
+    return tuple(timings), tuple(memories)
+
+
+def _counters(session: Session, bench: Bench) -> tuple[Counters, ...]:
+    """Hardware counters of each pass at the heaviest and the lightest tuning case."""
+    session.progress.step("hardware counters (ncu)")
+    by_bytes = sorted(
+        bench.spec.tuning_cases, key=lambda case: bench.spec.costs[case.name][bench.spec.modes[0]].bytes_moved
+    )
+    chosen: list[Case] = [by_bytes[-1]] if len(by_bytes) == 1 else [by_bytes[-1], by_bytes[0]]
+    counters: list[Counters] = []
+    for case, mode in pairs(chosen, [mode for mode in bench.spec.modes if mode is not Mode.FULL]):
+        session.progress.note(f"ncu: {case.name} {mode.value}")
+        question = Count(target=bench.target, seed=bench.seed, source=bench.original, case=case, mode=mode)
+        counters.append(session.ask(question, Counters))
+        if counters[-1].unavailable is not None:
+            session.progress.note(f"ncu: {counters[-1].unavailable}")
+            break  # what refuses one launch refuses them all
+    return tuple(counters)

@@ -1,0 +1,213 @@
+"""Owns the decision on one candidate: the rules in order, the first that applies decides. Pure.
+
+Must not know how anything was measured, nor what is done with a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.measurement import Correctness, HostTime, Memory, Timing
+from warpsmith.contracts.verdict import CaseSpeedup, GuardrailResult, Interval, Outcome, Verdict
+from warpsmith.verdict.guardrails import (
+    Pair,
+    compile_guardrails,
+    host_time_guardrails,
+    memory_guardrails,
+    pass_guardrails,
+)
+from warpsmith.verdict.statistics import RESAMPLES, Comparison, compare, goal_of, goal_speedup, holm
+from warpsmith.verdict.thresholds import Thresholds
+
+#: Resamples a test of the family, so that even the first Holm step (p times the number of tests) can reach 5%.
+RESAMPLES_A_TEST = 40
+#: Failures that a reason spells out; the rest are counted.
+TOLD_FAILURES = 3
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that was observed of a candidate. `timings` hold every case and mode measured so far.
+
+    `best` is the best variant before it, None while that is the original. `longer` says that the goal was
+    already measured a second time with more rounds. `noise_floor` is a fraction.
+    """
+
+    candidate: str
+    best: str | None
+    goal_mode: Mode
+    correctness: Correctness
+    timings: tuple[Timing, ...] = ()
+    memories: tuple[Memory, ...] = ()
+    host_times: tuple[HostTime, ...] = ()
+    noise_floor: float | None = None
+    longer: bool = False
+    compile_s: Pair | None = None
+    specializations: Pair | None = None
+    original: str = "original"
+    seed: int = 0
+
+    @property
+    def goal_timings(self) -> tuple[Timing, ...]:
+        """What the goal metric is made of: the tuning cases in the goal mode."""
+        return tuple(t for t in self.timings if t.mode is self.goal_mode and t.case.role is Role.TUNING)
+
+
+def decide(evidence: Evidence, thresholds: Thresholds) -> Verdict:
+    """The verdict, with every reason in plain words."""
+    if failed := _correctness_failures(evidence) or _run_failures(evidence):
+        return _unmeasured(evidence, Outcome.REJECTED, failed)
+    if missing := _nothing_to_compare(evidence):
+        return _unmeasured(evidence, Outcome.INCONCLUSIVE, missing)
+    resamples = max(RESAMPLES, RESAMPLES_A_TEST * len(evidence.timings))
+    comparisons = [
+        compare(t, evidence.original, evidence.candidate, seed=evidence.seed, resamples=resamples)
+        for t in evidence.timings
+    ]
+    cases = _case_speedups(comparisons, evidence.goal_mode, thresholds)
+    goal = goal_of([c for c in comparisons if c.mode is evidence.goal_mode and c.case.role is Role.TUNING])
+    guardrails = _guardrails(evidence, cases, thresholds)
+    outcome, reasons = _outcome(evidence, goal, cases, guardrails, thresholds)
+    return Verdict(
+        outcome=outcome,
+        reasons=reasons,
+        goal_mode=evidence.goal_mode,
+        goal=goal,
+        over_best=_over_best(evidence),
+        noise_floor=evidence.noise_floor,
+        cases=cases,
+        guardrails=guardrails,
+    )
+
+
+def _outcome(
+    evidence: Evidence,
+    goal: Interval,
+    cases: Sequence[CaseSpeedup],
+    guardrails: Sequence[GuardrailResult],
+    thresholds: Thresholds,
+) -> tuple[Outcome, tuple[str, ...]]:
+    regressed = [c for c in cases if c.mode is evidence.goal_mode and c.regressed]
+    if regressed:
+        somewhere_faster = any(c.mode is evidence.goal_mode and c.speedup.low > 1 for c in cases)
+        outcome = Outcome.MIXED if somewhere_faster else Outcome.REJECTED
+        return outcome, (*(_told_regression(c, thresholds) for c in regressed), f"over the tuning cases {_told(goal)}")
+    if broken := [g for g in guardrails if not g.ok]:
+        return Outcome.REJECTED, (*(_told_guardrail(g) for g in broken), f"over the tuning cases {_told(goal)}")
+    bar = thresholds.bar(evidence.noise_floor)
+    told_bar = _told_bar(bar, evidence.noise_floor, thresholds)
+    if goal.low > 1 and goal.value >= bar:
+        return Outcome.ACCEPTED, (f"{_told(goal)} the original over the tuning cases, at or above {told_bar}",)
+    if goal.high >= bar:
+        then = "kept as inconclusive after a longer run" if evidence.longer else "to be measured longer once"
+        return Outcome.INCONCLUSIVE, (
+            f"the interval {_told(goal)} does not tell whether {told_bar} is reached: {then}",
+        )
+    return Outcome.REJECTED, (f"no gain: {_told(goal)} the original over the tuning cases, below {told_bar}",)
+
+
+def _case_speedups(
+    comparisons: Sequence[Comparison], goal_mode: Mode, thresholds: Thresholds
+) -> tuple[CaseSpeedup, ...]:
+    """One family of tests over all cases of all modes; outside the goal the guardrail is the pass trade-off."""
+    limits = {True: thresholds.case_regression, False: thresholds.pass_tradeoff}
+    adjusted = holm([c.regression_p(limits[c.mode is goal_mode]) for c in comparisons])
+    return tuple(
+        CaseSpeedup(
+            case=c.case.name,
+            role=c.case.role,
+            mode=c.mode,
+            baseline_ms=c.baseline_ms,
+            variant_ms=c.contender_ms,
+            speedup=c.speedup,
+            regression_p=p,
+            regressed=p < thresholds.significance,
+        )
+        for c, p in zip(comparisons, adjusted, strict=True)
+    )
+
+
+def _guardrails(
+    evidence: Evidence, cases: Sequence[CaseSpeedup], thresholds: Thresholds
+) -> tuple[GuardrailResult, ...]:
+    sides = evidence.original, evidence.candidate
+    return (
+        *pass_guardrails(cases, evidence.goal_mode, thresholds),
+        *memory_guardrails(evidence.memories, *sides, thresholds),
+        *host_time_guardrails(evidence.host_times, *sides, thresholds),
+        *compile_guardrails(evidence.compile_s, evidence.specializations, thresholds),
+    )
+
+
+def _over_best(evidence: Evidence) -> Interval | None:
+    """The goal metric against the best so far; None where there is none or it did not run beside the candidate."""
+    best, timings = evidence.best, evidence.goal_timings
+    if best is None or any(best not in {b.contender for b in t.blocks} for t in timings):
+        return None
+    return goal_speedup(timings, best, evidence.candidate, seed=evidence.seed)
+
+
+def _correctness_failures(evidence: Evidence) -> tuple[str, ...]:
+    if evidence.correctness.passed:
+        return ()
+    failures = evidence.correctness.failures
+    if not failures:
+        return ("wrong or unproven: no case was checked",)
+    more = len(failures) - TOLD_FAILURES
+    told = tuple(f"wrong result: {failure}" for failure in failures[:TOLD_FAILURES])
+    return (*told, f"and {more} more failures of the correctness gate") if more > 0 else told
+
+
+def _run_failures(evidence: Evidence) -> tuple[str, ...]:
+    """Where the candidate did not run; for memory only where the original did."""
+    name, original = evidence.candidate, evidence.original
+    timed = [(t.case, t.mode, t.failures[name]) for t in evidence.timings if name in t.failures]
+    measured = [
+        (m.case, m.mode, m.failures[name]) for m in evidence.memories if name in m.failures and original in m.peak_bytes
+    ]
+    return tuple(f"{name} fails at {case.name}, {mode.value}: {why}" for case, mode, why in timed + measured)
+
+
+def _nothing_to_compare(evidence: Evidence) -> tuple[str, ...]:
+    original = evidence.original
+    failed = tuple(
+        f"no comparison: {original} itself fails at {t.case.name}, {t.mode.value}: {t.failures[original]}"
+        for t in evidence.timings
+        if original in t.failures
+    )
+    if failed or evidence.goal_timings:
+        return failed
+    return (f"no tuning case was timed in the goal mode, {evidence.goal_mode.value}",)
+
+
+def _unmeasured(evidence: Evidence, outcome: Outcome, reasons: tuple[str, ...]) -> Verdict:
+    return Verdict(outcome=outcome, reasons=reasons, goal_mode=evidence.goal_mode, noise_floor=evidence.noise_floor)
+
+
+def _told(speedup: Interval) -> str:
+    return f"{speedup.value:.3f}× [{speedup.low:.3f}, {speedup.high:.3f}]"
+
+
+def _told_regression(case: CaseSpeedup, thresholds: Thresholds) -> str:
+    role = "held-out case" if case.role is Role.HELD_OUT else "case"
+    return (
+        f"{role} {case.case} regressed in {case.mode.value}: {case.baseline_ms:.4g} to {case.variant_ms:.4g} ms, "
+        f"{_told(case.speedup)}, more than {thresholds.case_regression:.0%} slower (adjusted p {case.regression_p:.3f})"
+    )
+
+
+def _told_guardrail(result: GuardrailResult) -> str:
+    was, now = _figure(result.baseline, result.unit), _figure(result.variant, result.unit)
+    return f"{result.metric}: {was} to {now}; allowed is {result.limit}"
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value / 1e6:.1f} MB" if unit == "bytes" else f"{value:.4g} {unit}"
+
+
+def _told_bar(bar: float, noise_floor: float | None, thresholds: Thresholds) -> str:
+    if noise_floor is not None and 2 * noise_floor > thresholds.minimum_effect:
+        return f"the bar of {bar:.3f}× (twice the noise floor of {noise_floor:.2%})"
+    return f"the bar of {bar:.3f}× (minimum effect {thresholds.minimum_effect:.1%})"

@@ -1,0 +1,133 @@
+"""Owns the metrics outside the goal that a winner must not pay with: the other passes, memory, host time, compiling.
+
+Each rule turns figures into a GuardrailResult. Must not know how the overall decision is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.measurement import HostTime, Memory
+from warpsmith.contracts.verdict import CaseSpeedup, GuardrailResult
+from warpsmith.verdict.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One figure of the original and of the candidate, in the unit of the metric."""
+
+    original: float
+    candidate: float
+
+    @property
+    def growth(self) -> float:
+        """Relative growth; 0.05 is 5% more. Something where there was nothing has no bound."""
+        if self.original == 0:
+            return 0.0 if self.candidate <= 0 else float("inf")
+        return self.candidate / self.original - 1
+
+
+def pass_guardrails(
+    cases: Sequence[CaseSpeedup], goal_mode: Mode, thresholds: Thresholds
+) -> tuple[GuardrailResult, ...]:
+    """The worst case of each mode outside the goal. It fails where a case regressed beyond the trade-off."""
+    results: list[GuardrailResult] = []
+    for mode in dict.fromkeys(c.mode for c in cases if c.mode is not goal_mode):
+        of_mode = [c for c in cases if c.mode is mode]
+        worst = min(of_mode, key=lambda c: (not c.regressed, c.speedup.value))
+        results.append(
+            GuardrailResult(
+                metric=f"{mode.value} time at its worst case, {worst.case}",
+                baseline=worst.baseline_ms,
+                variant=worst.variant_ms,
+                unit="ms",
+                limit=f"at most {thresholds.pass_tradeoff:.0%} slower, beyond noise",
+                ok=not worst.regressed,
+            )
+        )
+    return tuple(results)
+
+
+def memory_guardrails(
+    memories: Sequence[Memory], original: str, candidate: str, thresholds: Thresholds
+) -> tuple[GuardrailResult, ...]:
+    """Each mode's largest peak over the cases: what a GPU must have free to run them at all.
+
+    Growth at a case that needs less than another is not felt and does not count. Cases where one side was not
+    measured are left out on both.
+    """
+    results: list[GuardrailResult] = []
+    for mode in dict.fromkeys(m.mode for m in memories):
+        both = [m for m in memories if m.mode is mode and {original, candidate} <= m.peak_bytes.keys()]
+        if not both:
+            continue
+        worst = max(both, key=lambda m: m.peak_bytes[candidate])
+        pair = Pair(max(m.peak_bytes[original] for m in both), worst.peak_bytes[candidate])
+        results.append(
+            GuardrailResult(
+                metric=f"largest peak memory in {mode.value}, {worst.case.name}",
+                baseline=pair.original,
+                variant=pair.candidate,
+                unit="bytes",
+                limit=f"at most {thresholds.memory:.0%} more",
+                ok=pair.growth <= thresholds.memory,
+            )
+        )
+    return tuple(results)
+
+
+def host_time_guardrails(
+    host_times: Sequence[HostTime], original: str, candidate: str, thresholds: Thresholds
+) -> tuple[GuardrailResult, ...]:
+    """Median host time a call, one result a case and mode. Both the share and the microseconds must be exceeded."""
+    results: list[GuardrailResult] = []
+    for host_time in host_times:
+        samples = host_time.samples_us
+        if not (samples.get(original) and samples.get(candidate)):
+            continue
+        pair = Pair(median(samples[original]), median(samples[candidate]))
+        more_us = pair.candidate - pair.original
+        results.append(
+            GuardrailResult(
+                metric=f"host time a call, {host_time.case.name} {host_time.mode.value}",
+                baseline=pair.original,
+                variant=pair.candidate,
+                unit="us",
+                limit=f"at most {thresholds.host_time:.0%} or {thresholds.host_time_us:g} us more",
+                ok=not (pair.growth > thresholds.host_time and more_us > thresholds.host_time_us),
+            )
+        )
+    return tuple(results)
+
+
+def compile_guardrails(
+    compile_s: Pair | None, specializations: Pair | None, thresholds: Thresholds
+) -> tuple[GuardrailResult, ...]:
+    """Cold compile time in seconds and number of specializations; none for what was not measured."""
+    results: list[GuardrailResult] = []
+    if compile_s is not None:
+        results.append(
+            GuardrailResult(
+                metric="cold compile time",
+                baseline=compile_s.original,
+                variant=compile_s.candidate,
+                unit="s",
+                limit=f"at most {thresholds.compile_time:.0%} more",
+                ok=compile_s.growth <= thresholds.compile_time,
+            )
+        )
+    if specializations is not None:
+        results.append(
+            GuardrailResult(
+                metric="specializations compiled over the cases",
+                baseline=specializations.original,
+                variant=specializations.candidate,
+                unit="count",
+                limit=f"at most {thresholds.specializations:g} times as many",
+                ok=specializations.candidate <= thresholds.specializations * specializations.original,
+            )
+        )
+    return tuple(results)

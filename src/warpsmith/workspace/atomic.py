@@ -1,0 +1,70 @@
+"""Replaces a file in one step: whoever looks sees the old bytes or the new ones. Knows nothing of what is in them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from pathlib import Path
+
+from warpsmith.contracts.errors import Unavailable
+
+_TEMPORARY_SUFFIX = ".warpsmith-new"
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EDQUOT: "the disk quota is used up; free some space",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "not permitted",
+}
+
+
+def replace_bytes(path: Path, content: bytes, *, mode: int | None = None) -> None:
+    """Writes `content` beside `path`, flushes it to the disk and renames it over `path`.
+
+    `mode` are permission bits; None leaves them to the umask. Missing folders are made. Raises Unavailable, with
+    `path` as it was, where the disk is full or not writable.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_TEMPORARY_SUFFIX}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _write_through(temporary, content, mode)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_directory(path.parent)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def remove_leftovers(path: Path) -> None:
+    """Deletes what a killed `replace_bytes` of this path left beside it. Call it only where no other can be writing."""
+    for leftover in path.parent.glob(f".{path.name}.*{_TEMPORARY_SUFFIX}"):
+        leftover.unlink(missing_ok=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes renames in a directory survive a power cut. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def unwritable(path: Path, error: OSError) -> Unavailable:
+    """The error to raise for a failed write: which file, why, what to do."""
+    why = _ADVICE.get(error.errno or 0, error.strerror or str(error))
+    return Unavailable(f"cannot write {path}: {why}. The same command goes on once that is mended")
+
+
+def _write_through(path: Path, content: bytes, mode: int | None) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

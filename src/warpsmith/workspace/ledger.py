@@ -1,0 +1,25 @@
+"""What happened in a run, in order, one event a line. For people and for resuming; no stage decides by it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from warpsmith.workspace.lines import append_line, read_lines
+
+
+class Ledger:
+    """Append-only events: `event`, `at` (UTC, ISO 8601), and whatever fields the event has."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, event: str, **fields: Any) -> None:
+        """Writes an event down; fields are JSON values. Raises Unavailable where it cannot be written."""
+        at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        append_line(self.path, {"event": event, "at": at, **fields})
+
+    def events(self) -> list[dict[str, Any]]:
+        """All events, oldest first. Raises UsageError where the file is damaged."""
+        return read_lines(self.path)

@@ -1,0 +1,18 @@
+"""Skips tests marked `gpu` where there is no NVIDIA GPU. Imports torch only where such a test was collected."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    gpu_tests = [item for item in items if item.get_closest_marker("gpu")]
+    if not gpu_tests:
+        return
+    import torch
+
+    if torch.cuda.is_available():
+        return
+    skip = pytest.mark.skip(reason="needs an NVIDIA GPU: torch.cuda.is_available() is False")
+    for item in gpu_tests:
+        item.add_marker(skip)

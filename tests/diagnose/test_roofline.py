@@ -1,0 +1,86 @@
+"""Baselines against the measured ceilings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from warpsmith.contracts.case import Cost, DType, Mode, Role
+from warpsmith.contracts.measurement import Memory
+from warpsmith.contracts.profile import Baseline
+from warpsmith.contracts.verdict import Interval
+from warpsmith.diagnose.roofline import baselines, is_compute_heavy
+
+
+def test_a_row_carries_time_bandwidth_and_the_share_of_the_ceiling(made: Any) -> None:
+    case = made.case(4096, 4096)
+    spec = made.spec(case)
+    memory = Memory(case=case, mode=Mode.FORWARD, peak_bytes={"original": 33_554_432})
+
+    rows = baselines(spec, [made.timing(case, Mode.FORWARD, {"original": 0.0165})], [memory], made.device())
+
+    assert rows == (
+        Baseline(
+            case="4096x4096-bf16",
+            role=Role.TUNING,
+            mode=Mode.FORWARD,
+            provider="original",
+            time_ms=Interval(value=0.0165, low=0.0165, high=0.0165),
+            peak_bytes=33_554_432,
+            gb_s=67_108_864 / 16_500,
+            ceiling_gb_s=4100.0,
+            share_of_ceiling=67_108_864 / 16_500 / 4100.0,
+            method="graph",
+        ),
+    )
+
+
+def test_every_provider_has_a_row_and_one_that_is_not_there_says_why(made: Any) -> None:
+    case = made.case(4096, 4096)
+    spec = made.spec(case, providers=("torch", "slow", "unasked"), missing_providers={"liger": "not installed"})
+    timing = made.timing(case, Mode.FORWARD, {"original": 1.0, "torch": 2.0}, failures={"slow": "timeout"})
+
+    rows = baselines(spec, [timing], [], made.device())
+
+    assert [(r.provider, r.time_ms.value if r.time_ms else None, r.unavailable) for r in rows] == [
+        ("original", 1.0, None),
+        ("torch", 2.0, None),
+        ("slow", None, "timeout"),
+        ("unasked", None, "not timed at this case"),
+        ("liger", None, "not installed"),
+    ]
+
+
+def test_a_provider_timed_apart_is_found_and_the_original_counts_once(made: Any) -> None:
+    case = made.case(4096, 4096)
+    spec = made.spec(case, providers=("torch",))
+    timings = [
+        made.timing(case, Mode.FORWARD, {"original": 1.0}),
+        made.timing(case, Mode.FORWARD, {"original": 1.5, "torch": 2.0}),
+    ]
+
+    rows = baselines(spec, timings, [], made.device())
+
+    assert [(r.provider, r.time_ms.value) for r in rows if r.time_ms] == [("original", 1.0), ("torch", 2.0)]
+
+
+def test_work_above_the_ridge_is_held_against_the_matmul_ceiling(made: Any) -> None:
+    case = made.case(4096, 4096)
+    heavy = Cost(bytes_moved=100_000_000, flops=790 * 10**9)
+    spec = made.spec(case, costs={case.name: {Mode.FORWARD: heavy}})
+
+    (row,) = baselines(spec, [made.timing(case, Mode.FORWARD, {"original": 2.0})], [], made.device())
+
+    assert is_compute_heavy(heavy, DType.BFLOAT16, made.device())
+    assert (row.ceiling_gb_s, row.share_of_ceiling) == (None, pytest.approx(0.5))
+
+
+def test_without_measured_ceilings_there_is_no_share(made: Any) -> None:
+    case = made.case(4096, 4096)
+    device = made.device(copy_ceilings=(), matmul_tflops={})
+
+    (row,) = baselines(made.spec(case), [made.timing(case, Mode.FORWARD, {"original": 1.0})], [], device)
+
+    assert (row.ceiling_gb_s, row.share_of_ceiling) == (None, None)
+    assert row.gb_s == pytest.approx(67.1, abs=0.1)

@@ -1,0 +1,85 @@
+"""Roots and targets are found by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpsmith.contracts.errors import UsageError
+from warpsmith.project.config import ProjectConfig
+from warpsmith.project.discover import find_root, find_target, list_targets
+
+
+def touch(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+@pytest.mark.parametrize(
+    ("marks", "root"),
+    [
+        (("warpsmith.yaml", "a/pyproject.toml", "a/b/.git"), "."),
+        (("warpsmith.yaml", "a/warpsmith.yaml"), "a"),
+        (("pyproject.toml", "a/.git"), "."),
+        (("a/.git",), "a"),
+    ],
+)
+def test_the_configuration_marks_a_root_before_other_files_do(
+    tmp_path: Path, marks: tuple[str, ...], root: str
+) -> None:
+    touch(tmp_path, *marks, "a/b/c/kernel.py")
+
+    assert find_root(tmp_path / "a" / "b" / "c") == (tmp_path / root).resolve()
+
+
+def test_a_folder_outside_any_repository_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no repository here") as caught:
+        find_root(tmp_path)
+
+    assert caught.value.next_command == f"touch {tmp_path.resolve() / 'warpsmith.yaml'}"
+
+
+def test_targets_are_known_by_their_file_names(tmp_path: Path) -> None:
+    touch(
+        tmp_path,
+        *(f"bench/{name}" for name in ("benchmark_softmax.py", "rms_norm.py", "__init__.py", "conftest.py")),
+        *(f"bench/{name}" for name in ("not-a-name.py", "data.csv", "benchmark_.py", "deep/benchmark_inner.py")),
+    )
+
+    config = ProjectConfig(targets=("bench/benchmark_*.py", "bench/*"))
+    assert list_targets(tmp_path, config) == {
+        "rms_norm": tmp_path / "bench" / "rms_norm.py",
+        "softmax": tmp_path / "bench" / "benchmark_softmax.py",
+    }
+    assert find_target(tmp_path, config, "softmax") == tmp_path / "bench" / "benchmark_softmax.py"
+
+
+def test_an_unknown_kernel_is_answered_with_the_nearest_ones(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"benchmark/benchmark_{name}.py" for name in ("rms_norm", "layer_norm", "softmax", "geglu")))
+
+    with pytest.raises(UsageError) as caught:
+        find_target(tmp_path, ProjectConfig(), "rmsnorm")
+
+    assert caught.value.message == (
+        "no target for kernel 'rmsnorm' under benchmark/benchmark_*.py; nearest: rms_norm, layer_norm, softmax (of 4)"
+    )
+    assert caught.value.next_command == "warpsmith list"
+
+
+def test_a_repository_without_targets_is_told_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"no file of .* matches benchmark/benchmark_\*\.py; a target is a Python file"
+    ):
+        find_target(tmp_path, ProjectConfig(), "rms_norm")
+
+
+def test_two_files_for_one_kernel_are_an_error(tmp_path: Path) -> None:
+    touch(tmp_path, "bench/benchmark_softmax.py", "bench/softmax.py")
+
+    with pytest.raises(
+        UsageError, match=r"two targets for kernel 'softmax': bench/benchmark_softmax.py and bench/soft"
+    ):
+        list_targets(tmp_path, ProjectConfig(targets=("bench/*.py",)))

@@ -1,0 +1,59 @@
+"""What a report derives from its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import report_fixtures as run
+
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.result import FinalOutcome
+from warpsmith.report.report_view import predictions_told, three_way_tables
+
+
+def test_the_winner_is_found_among_the_variants() -> None:
+    context = run.context()
+
+    assert context.winner == run.variants()[0]
+    assert context.unsuccessful == run.variants()[1:]
+    assert run.context(FinalOutcome.NO_IMPROVEMENT).winner is None
+
+
+def test_share_of_the_ceiling_is_the_least_time_over_the_fresh_one() -> None:
+    (case, *_) = run.TUNING
+    only = tuple(c for c in run.case_speedups() if c.case == case.name)
+    confirmation = run.accepted().model_copy(update={"cases": only})
+    result = run.context().result.model_copy(update={"confirmation": confirmation})
+
+    # 3 · 2048² · 2 bytes at 3120.4 GB/s are 8.065 µs; measured 14.2 and 11.9.
+    assert run.context(result=result).share_before_and_after(Mode.BACKWARD) == pytest.approx(
+        (8.065 / 14.2, 8.065 / 11.9), rel=1e-3
+    )
+
+
+def test_there_is_no_share_where_nothing_was_measured_afresh() -> None:
+    assert run.context(FinalOutcome.NO_IMPROVEMENT).share_before_and_after(Mode.FULL) is None
+
+
+def test_links_are_relative_to_the_reports_folder() -> None:
+    context = run.context(folder=Path("repo/optimization/rms_norm"))
+
+    assert context.relative(Path("repo/optimization/rms_norm/plots/speed.png")) == "plots/speed.png"
+    assert context.relative(Path("repo/src/kernel.py")) == "../../src/kernel.py"
+
+
+def test_another_method_is_told_below_the_three_way_table() -> None:
+    tables = three_way_tables(run.context())
+
+    assert [table.providers for table in tables] == [("original", "optimized", "liger", "torch", "torch_compile")] * 3
+    assert tables[0].footnotes == (
+        "torch_compile was timed by the profiler's kernel durations, in a comparison of its own.",
+    )
+
+
+def test_predictions_are_counted_over_what_was_measured() -> None:
+    assert predictions_told(run.variants()) == (
+        "Of 2 measured variants, 1 came out within their prediction, 0 above and 1 below it."
+    )
+    assert predictions_told(run.variants()[2:]) is None

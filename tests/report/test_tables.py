@@ -1,0 +1,118 @@
+"""The CSV frames: exact columns, rows of whole measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import report_fixtures as run
+
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.measurement import TimingMethod
+from warpsmith.report.tables import COLUMNS, LIGER_COLUMNS, baseline_frame, results_frame, sweep_frame, to_csv
+from warpsmith.search.sweep import Reading
+
+Golden = Callable[[str, str], None]
+
+#: One block's samples in ms. Every round alike, so that the interval is the median itself.
+ORIGINAL_MS = (0.090, 0.092, 0.094, 0.096, 0.098)
+LIGER_MS = (0.118, 0.120, 0.122, 0.124, 0.126)
+CASE, STRIDED = run.TUNING[1], run.HELD_OUT[2]
+
+
+def timings() -> tuple:
+    both = {"original": [ORIGINAL_MS] * 4, "liger": [LIGER_MS] * 4, "original_copy": [ORIGINAL_MS] * 4}
+    return (
+        run.timing(CASE, Mode.BACKWARD, both, failures={"torch": "out of memory"}),
+        run.timing(STRIDED, Mode.FORWARD, {"original": [ORIGINAL_MS]}, method=TimingMethod.PROFILER),
+    )
+
+
+def memories() -> tuple:
+    return (run.memory(CASE, Mode.BACKWARD, original=96 * 2**20, liger=100 * 2**20 + 2**19),)
+
+
+def test_the_first_columns_are_liger_kernels_and_ours_follow() -> None:
+    assert ",".join(LIGER_COLUMNS) == (
+        "kernel_name,kernel_provider,kernel_operation_mode,metric_name,metric_unit,x_name,x_label,x_value,"
+        "y_value_50,y_value_20,y_value_80,extra_benchmark_config_str,gpu_name,timestamp"
+    )
+    assert (*LIGER_COLUMNS, "ci_low", "ci_high", "n_samples", "source_sha256") == COLUMNS
+
+
+def test_the_baseline_csv_is_as_it_was(golden: Golden) -> None:
+    golden("v0_baseline.csv", to_csv(baseline_frame(run.spec(), timings(), memories(), run.device())))
+
+
+def test_a_row_of_speed_is_a_whole_measurement() -> None:
+    frame = results_frame(run.spec(), timings(), memories(), run.device(), timestamp="2026-11-29T15:00:00Z")
+
+    assert frame.iloc[0].to_dict() == {
+        "kernel_name": "rms_norm",
+        "kernel_provider": "original",
+        "kernel_operation_mode": "backward",
+        "metric_name": "speed",
+        "metric_unit": "ms",
+        "x_name": "N",
+        "x_label": "N",
+        "x_value": 4096,
+        "y_value_50": pytest.approx(0.094),
+        "y_value_20": pytest.approx(0.0916),
+        "y_value_80": pytest.approx(0.0964),
+        "extra_benchmark_config_str": '{"M": 8192, "dtype": "bfloat16", "role": "tuning", "method": "graph"}',
+        "gpu_name": "NVIDIA H200",
+        "timestamp": "2026-11-29T15:00:00Z",
+        "ci_low": 0.094,
+        "ci_high": 0.094,
+        "n_samples": 20,
+        "source_sha256": run.ORIGINAL_SHA,
+    }
+
+
+def test_memory_is_in_the_megabytes_of_liger_kernel() -> None:
+    frame = results_frame(run.spec(), (), memories(), run.device())
+
+    assert list(frame["metric_unit"]) == ["MB", "MB"]
+    assert list(frame["y_value_50"]) == [96.0, 100.5]
+
+
+def test_a_contender_that_failed_has_no_row() -> None:
+    frame = results_frame(run.spec(), timings(), (), run.device())
+
+    assert list(frame["kernel_provider"]) == ["original", "liger", "original_copy", "original"]
+
+
+def test_the_baseline_frame_holds_the_targets_providers_and_nothing_else() -> None:
+    frame = baseline_frame(run.spec(), timings(), (), run.device())
+
+    assert list(frame["kernel_provider"]) == ["original", "liger", "original"]
+
+
+def test_a_variants_source_is_named_where_it_is_known() -> None:
+    timing = run.timing(CASE, Mode.FULL, {"original": [ORIGINAL_MS], "v1": [LIGER_MS], "v2": [LIGER_MS]})
+    frame = results_frame(run.spec(), (timing,), (), run.device(), sources={"v1": run.WINNER_SHA})
+
+    assert list(frame["source_sha256"].fillna("")) == [run.ORIGINAL_SHA, run.WINNER_SHA, ""]
+
+
+def test_a_frame_of_nothing_still_has_its_columns() -> None:
+    assert to_csv(results_frame(run.spec(), (), (), run.device())) == ",".join(COLUMNS) + "\n"
+
+
+def test_the_sweep_csv_has_a_column_a_knob(golden: Golden) -> None:
+    warps, programs = "_rms_norm_backward_kernel.num_warps", "_rms_norm_backward_kernel.programs"
+    readings = [
+        Reading(CASE, Mode.BACKWARD, {warps: 8, programs: 4}, "0123456789ab", 0.0641, final=True),
+        Reading(CASE, Mode.BACKWARD, {warps: 16}, "ba9876543210", 0.0980, final=False),
+        Reading(CASE, Mode.BACKWARD, {warps: 32, programs: 4}, None, None, final=False, note="out of resource"),
+    ]
+    frame = sweep_frame(readings, original_ms={(CASE.name, Mode.BACKWARD): 0.0937})
+
+    golden("sweep.csv", to_csv(frame))
+    assert list(frame["speedup"].round(3).dropna()) == [1.462, 0.956]
+
+
+def test_a_sweep_without_the_originals_time_has_no_speedup() -> None:
+    frame = sweep_frame([Reading(CASE, Mode.FORWARD, {"k.num_warps": 8}, "b1", 0.0641, final=True)])
+
+    assert frame["speedup"].isna().all()

@@ -1,0 +1,165 @@
+"""Statistics of interleaved timings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpsmith.contracts.case import Case
+from warpsmith.contracts.measurement import Block, Timing
+from warpsmith.contracts.verdict import Interval
+from warpsmith.verdict.statistics import (
+    block_medians,
+    compare,
+    goal_speedup,
+    holm,
+    median_ms,
+    noise_floor,
+    regression_p,
+    speedup,
+)
+
+Maker = Callable[..., Timing]
+Cases = Callable[..., Case]
+
+times = st.lists(st.floats(0.001, 10.0), min_size=2, max_size=24)
+probabilities = st.lists(st.floats(0.0, 1.0), max_size=12)
+
+
+def test_block_medians_go_by_round_whatever_the_order_they_ran_in(timing: Maker) -> None:
+    shuffled = timing({}).model_copy(
+        update={
+            "blocks": (
+                Block(contender="a", round=1, samples_ms=(5.0, 4.0, 9.0)),
+                Block(contender="b", round=0, samples_ms=(7.0,)),
+                Block(contender="a", round=0, samples_ms=(1.0, 2.0)),
+            )
+        }
+    )
+
+    assert block_medians(shuffled, "a").tolist() == [1.5, 5.0]
+
+
+def test_a_contender_without_a_block_is_an_error_that_tells_why(timing: Maker) -> None:
+    with pytest.raises(ValueError, match="v1 has no block at 8192x4096-bf16, full: out of memory"):
+        median_ms(timing({"original": [1.0]}, failures={"v1": "out of memory"}), "v1")
+
+
+def test_the_median_is_over_rounds_and_constant_times_have_no_width(timing: Maker) -> None:
+    assert median_ms(timing({"a": [3.0] * 5}), "a") == Interval(value=3.0, low=3.0, high=3.0)
+    assert median_ms(timing({"a": [1.0, 2.0, 9.0]}), "a").value == 2.0
+
+
+def test_a_speedup_above_one_means_that_the_contender_is_faster(timing: Maker) -> None:
+    found = speedup(timing({"original": [2.0] * 4, "v1": [1.0] * 4}), "original", "v1")
+
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
+
+
+@given(drift=times, ratio=st.floats(0.5, 2.0))
+def test_drift_that_both_sides_share_cancels(timing: Maker, drift: list[float], ratio: float) -> None:
+    found = speedup(timing({"a": drift, "b": [ratio * time_ms for time_ms in drift]}), "a", "b")
+
+    assert (found.low, found.value, found.high) == pytest.approx((1 / ratio,) * 3)
+
+
+def test_rounds_that_only_one_side_ran_are_left_out(timing: Maker) -> None:
+    found = speedup(timing({"a": [2.0, 2.0], "b": [1.0, 1.0, 50.0, 50.0, 50.0]}), "a", "b")
+
+    assert found.value == pytest.approx(2.0)
+
+
+def test_identical_sides_give_an_interval_with_one_in_it_for_nearly_every_seed(noisy: Maker) -> None:
+    intervals = [speedup(noisy({"a": 0.1, "b": 0.1}, seed=seed), "a", "b") for seed in range(100)]
+
+    assert sum(found.low <= 1 <= found.high for found in intervals) >= 88
+
+
+def test_planted_work_of_five_percent_is_found_and_none_is_not(noisy: Maker) -> None:
+    planted = [speedup(noisy({"a": 0.1, "b": 0.105}, noise=0.01, seed=seed), "a", "b") for seed in range(20)]
+
+    assert all(found.high < 1 and found.value == pytest.approx(1 / 1.05, abs=0.015) for found in planted)
+
+
+@given(block_ms=times, seed=st.integers(0, 2**31))
+@settings(max_examples=25)
+def test_the_same_seed_gives_the_same_figures_byte_for_byte(timing: Maker, block_ms: list[float], seed: int) -> None:
+    twice = [
+        speedup(timing({"a": block_ms, "b": block_ms[::-1]}), "a", "b", seed=seed).model_dump_json() for _ in range(2)
+    ]
+
+    assert twice[0] == twice[1]
+
+
+def test_another_seed_draws_other_rounds(noisy: Maker) -> None:
+    sides = noisy({"a": 0.1, "b": 0.1})
+
+    assert not np.array_equal(compare(sides, "a", "b", seed=1).log_speedups, compare(sides, "a", "b").log_speedups)
+
+
+def test_cases_are_drawn_independently_and_in_any_order(noisy: Maker, case: Cases) -> None:
+    one, other = (noisy({"a": 0.1, "b": 0.1}, case=case(rows)) for rows in (1, 2))
+
+    assert not np.array_equal(compare(one, "a", "b").log_speedups, compare(other, "a", "b").log_speedups)
+    forth, back = goal_speedup([one, other], "a", "b"), goal_speedup([other, one], "a", "b")
+    assert (forth.low, forth.high) == pytest.approx((back.low, back.high))
+
+
+def test_the_goal_is_the_geometric_mean_by_the_cases_weights(timing: Maker, case: Cases) -> None:
+    heavy = timing({"a": [2.0] * 3, "b": [1.0] * 3}, case=case(1, weight=3.0))
+    light = timing({"a": [1.0] * 3, "b": [1.0] * 3}, case=case(2, weight=1.0))
+
+    assert goal_speedup([heavy, light], "a", "b").value == pytest.approx(2.0**0.75)
+
+
+def test_more_cases_make_the_goal_narrower_than_one_case(noisy: Maker, case: Cases) -> None:
+    timings = [noisy({"a": 0.1, "b": 0.1}, case=case(rows), seed=rows) for rows in range(1, 17)]
+    one, goal = speedup(timings[0], "a", "b"), goal_speedup(timings, "a", "b")
+
+    assert math.log(goal.high / goal.low) < 0.5 * math.log(one.high / one.low)
+
+
+def test_a_goal_over_no_case_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one case"):
+        goal_speedup([], "a", "b")
+
+
+def test_regression_p_is_small_only_beyond_the_guardrail(noisy: Maker) -> None:
+    slower = noisy({"a": 0.1, "b": 0.104})
+
+    assert regression_p(slower, "a", "b", 0.02) == pytest.approx(1 / 2001)
+    assert regression_p(slower, "a", "b", 0.04) > 0.05
+    assert regression_p(slower, "a", "b", 0.10) == 1.0
+
+
+def test_holm_gives_the_textbook_figures() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@given(p_values=probabilities)
+def test_holm_keeps_the_order_and_lies_between_none_and_bonferroni(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+
+    by_p = [after for _, after in sorted(zip(p_values, adjusted, strict=True))]
+    assert all(left <= right for left, right in pairwise(by_p))
+    assert all(p <= after <= min(1.0, len(p_values) * p) for p, after in zip(p_values, adjusted, strict=True))
+
+
+def test_the_noise_floor_is_the_far_end_of_the_copys_interval(noisy: Maker, case: Cases) -> None:
+    timings = [noisy({"original": 0.1, "copy": 0.1}, case=case(rows), seed=rows) for rows in range(4)]
+    goal = goal_speedup(timings, "original", "copy")
+
+    floor = noise_floor(timings, "original", "copy")
+
+    assert 1 + floor == pytest.approx(max(goal.high, 1 / goal.low))
+    assert 0 < floor < 0.005
+
+
+def test_a_copy_that_is_always_slower_raises_the_noise_floor_by_its_bias(timing: Maker) -> None:
+    assert noise_floor([timing({"o": [1.0] * 9, "c": [1.03] * 9})], "o", "c") == pytest.approx(0.03)

@@ -1,0 +1,178 @@
+"""Answers survive a kill, and a torn line never swallows the next one."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpsmith.contracts.errors import Unavailable, UsageError
+from warpsmith.workspace.lines import append_line, read_lines
+from warpsmith.workspace.store import MeasurementStore
+
+
+def keep(store: MeasurementStore, identity: str, value: float) -> None:
+    store.append(
+        identity=identity,
+        kind="time",
+        environment={"gpu_name": "H200"},
+        question={"kind": "time"},
+        answer={"samples_ms": [value]},
+    )
+
+
+def test_an_answer_is_found_by_a_store_opened_later(tmp_path: Path) -> None:
+    path = tmp_path / "measurements.jsonl"
+    keep(MeasurementStore(path), "a", 0.1)
+
+    record = MeasurementStore(path).get("a")
+
+    assert record is not None
+    assert {key: value for key, value in record.items() if key != "recorded_at"} == {
+        "identity": "a",
+        "kind": "time",
+        "environment": {"gpu_name": "H200"},
+        "question": {"kind": "time"},
+        "answer": {"samples_ms": [0.1]},
+    }
+    assert record["recorded_at"].endswith("+00:00")
+
+
+def test_a_store_without_a_file_is_empty_and_makes_none(tmp_path: Path) -> None:
+    store = MeasurementStore(tmp_path / "none.jsonl")
+
+    assert store.get("a") is None
+    assert len(store) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("reopen", [False, True])
+def test_of_two_answers_the_last_counts_and_both_are_kept(tmp_path: Path, reopen: bool) -> None:
+    store = MeasurementStore(tmp_path / "measurements.jsonl")
+    keep(store, "a", 1.0)
+    keep(store, "b", 2.0)
+    keep(store, "a", 3.0)
+    if reopen:
+        store = MeasurementStore(store.path)
+
+    assert {record["identity"]: record["answer"]["samples_ms"] for record in store.records()} == {
+        "a": [3.0],
+        "b": [2.0],
+    }
+    assert len(store.path.read_bytes().splitlines()) == 3
+
+
+def test_the_file_is_read_once(tmp_path: Path) -> None:
+    store = MeasurementStore(tmp_path / "measurements.jsonl")
+    keep(store, "a", 1.0)
+    store.path.unlink()
+
+    assert store.get("a") is not None
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60])
+def test_a_torn_last_line_is_left_out_and_mended_by_the_next_append(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "measurements.jsonl"
+    keep(MeasurementStore(path), "a", 1.0)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:cut])
+
+    store = MeasurementStore(path)
+    assert len(store) == 1
+    keep(store, "b", 2.0)
+
+    assert path.read_bytes().startswith(whole)
+    assert [record["identity"] for record in MeasurementStore(path).records()] == ["a", "b"]
+    assert len(path.read_bytes().splitlines()) == 2
+
+
+def test_a_last_line_that_lacks_only_its_end_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "measurements.jsonl"
+    keep(MeasurementStore(path), "a", 1.0)
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+
+    store = MeasurementStore(path)
+    keep(store, "b", 2.0)
+
+    assert [record["identity"] for record in MeasurementStore(path).records()] == ["a", "b"]
+
+
+@settings(deadline=None)
+@given(records=st.lists(st.dictionaries(st.text(), st.text()), min_size=1, max_size=4), data=st.data())
+def test_cut_anywhere_the_file_yields_the_lines_before_and_every_line_after(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, str]], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "cut.jsonl"
+    path.unlink(missing_ok=True)
+    for record in records:
+        append_line(path, record)
+    content = path.read_bytes()
+    cut = data.draw(st.integers(0, len(content)))
+    path.write_bytes(content[:cut])
+
+    append_line(path, {"after": "the cut"})
+
+    survivors = content[:cut].count(b"\n")
+    found = read_lines(path)
+    assert found[-1] == {"after": "the cut"}
+    assert found[:survivors] == records[:survivors]
+    assert len(found) - 1 in (survivors, survivors + 1)
+
+
+def test_a_long_torn_line_is_cut_off_whole(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    append_line(path, {"first": 1})
+    with path.open("ab") as file:
+        file.write(b'{"torn": "' + b"x" * 200_000)
+
+    append_line(path, {"second": 2})
+
+    assert path.read_bytes() == b'{"first": 1}\n{"second": 2}\n'
+
+
+def test_damage_in_the_middle_is_an_error_that_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "measurements.jsonl"
+    keep(MeasurementStore(path), "a", 1.0)
+    path.write_bytes(b"\0\0\n" + path.read_bytes())
+
+    with pytest.raises(UsageError, match=r"measurements\.jsonl, line 1: expected one JSON object"):
+        MeasurementStore(path).get("a")
+
+
+def test_a_record_of_another_form_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "measurements.jsonl"
+    path.write_text(json.dumps({"identity": "a"}) + "\n")
+
+    with pytest.raises(UsageError, match="a record that is no measurement"):
+        MeasurementStore(path).get("a")
+
+
+def test_a_half_written_record_is_taken_back_and_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MeasurementStore(tmp_path / "measurements.jsonl")
+    keep(store, "a", 1.0)
+    before = store.path.read_bytes()
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:10]))
+
+    with pytest.raises(Unavailable, match="the disk is full"):
+        keep(store, "b", 2.0)
+
+    assert store.path.read_bytes() == before
+    assert store.get("b") is None
+
+
+def test_a_failed_flush_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "fsync", fail)
+
+    with pytest.raises(Unavailable, match="the disk quota is used up"):
+        keep(MeasurementStore(tmp_path / "measurements.jsonl"), "a", 1.0)
