@@ -92,6 +92,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
     torch.__dict__.update(
         Tensor=Tensor,
+        float32="float32",
         cuda=types.SimpleNamespace(get_device_properties=found.properties),
         version=types.SimpleNamespace(cuda=found.cuda),
         **{name: allocate(name) for name in ("zeros", "empty", "zeros_like", "empty_like")},

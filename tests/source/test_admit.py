@@ -44,7 +44,11 @@ REFUSED = {
         "line 19: extra is a new public name",
     ),
     "a renamed kernel": ("_scale_kernel", "_other_kernel", "line 9: the entry kernel _scale_kernel is gone"),
-    "a kernel parameter less": ("(x_ptr, n, BLOCK", "(x_ptr, BLOCK", "line 9: the entry kernel _scale_kernel has other"),
+    "a kernel parameter less": (
+        "(x_ptr, n, BLOCK",
+        "(x_ptr, BLOCK",
+        "line 9: the entry kernel _scale_kernel has other",
+    ),
     "a kernel parameter more": (
         "BLOCK: tl.constexpr)",
         "BLOCK: tl.constexpr, m=1)",
@@ -126,7 +130,9 @@ def test_an_honest_candidate_is_admitted(old: str, new: str) -> None:
 
 
 def test_what_the_original_does_the_candidate_may_do() -> None:
-    original = ORIGINAL.replace("import torch\n", "import os\n\nimport torch\n").replace(LAUNCH, "    os.getpid()\n" + LAUNCH)
+    original = ORIGINAL.replace("import torch\n", "import os\n\nimport torch\n").replace(
+        LAUNCH, "    os.getpid()\n" + LAUNCH
+    )
 
     assert admit(original, original) == ()
     assert admit(original, original.replace("os.getpid", "os.remove")) == (

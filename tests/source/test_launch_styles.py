@@ -48,10 +48,12 @@ STYLES = {
         "def host(x, n):\n    _scale_kernel[(triton.cdiv(n, 128),)](x, n, BLOCK=128, num_warps=4)\n", KnobOrigin.LITERAL
     ),
     "literal in a grid that is a name": Style(
-        "def host(x, n):\n    grid = (triton.cdiv(n, 128),)\n    _scale_kernel[grid](x, n, BLOCK=128)\n", KnobOrigin.LITERAL
+        "def host(x, n):\n    grid = (triton.cdiv(n, 128),)\n    _scale_kernel[grid](x, n, BLOCK=128)\n",
+        KnobOrigin.LITERAL,
     ),
     "local literal": Style(
-        "def host(x, n):\n    block = 128\n    grid = (triton.cdiv(n, block),)\n    _scale_kernel[grid](x, n, BLOCK=block)\n",
+        "def host(x, n):\n    block = 128\n    grid = (triton.cdiv(n, block),)\n"
+        "    _scale_kernel[grid](x, n, BLOCK=block)\n",
         KnobOrigin.LITERAL,
     ),
     "tuple from a helper": Style(
@@ -60,7 +62,8 @@ STYLES = {
         KnobOrigin.HELPER,
     ),
     "parameter with a default": Style(
-        "def host(x, n, block=128):\n    '''Scales.'''\n    _scale_kernel[(triton.cdiv(n, block),)](x, n, BLOCK=block)\n",
+        "def host(x, n, block=128):\n    '''Scales.'''\n"
+        "    _scale_kernel[(triton.cdiv(n, block),)](x, n, BLOCK=block)\n",
         KnobOrigin.PARAMETER,
     ),
     "grid that reads META": Style(
@@ -73,7 +76,8 @@ STYLES = {
         KnobOrigin.LITERAL,
     ),
     "positional": Style(
-        "def host(x, n):\n    block = 128\n    _scale_kernel[(triton.cdiv(n, block),)](x, n, block)\n", KnobOrigin.LITERAL
+        "def host(x, n):\n    block = 128\n    _scale_kernel[(triton.cdiv(n, block),)](x, n, block)\n",
+        KnobOrigin.LITERAL,
     ),
     "if and elif": Style(
         "def host(x, n):\n    if n > 4096:\n        block = 64\n    elif n > 10:\n        block = 128\n    else:\n"
@@ -81,7 +85,8 @@ STYLES = {
         KnobOrigin.FORMULA,
     ),
     "conditional expression": Style(
-        "def host(x, n):\n    block = 128 if n > 10 else 256\n    _scale_kernel[(triton.cdiv(n, block),)](x, n, BLOCK=block)\n",
+        "def host(x, n):\n    block = 128 if n > 10 else 256\n"
+        "    _scale_kernel[(triton.cdiv(n, block),)](x, n, BLOCK=block)\n",
         KnobOrigin.FORMULA,
     ),
     "shape formula": Style(
@@ -90,10 +95,13 @@ STYLES = {
         KnobOrigin.FORMULA,
     ),
     "module constant": Style(
-        "def host(x, n):\n    _scale_kernel[(triton.cdiv(n, SIZE),)](x, n, BLOCK=SIZE)\n", KnobOrigin.OTHER, "SIZE = 128\n\n"
+        "def host(x, n):\n    _scale_kernel[(triton.cdiv(n, SIZE),)](x, n, BLOCK=SIZE)\n",
+        KnobOrigin.OTHER,
+        "SIZE = 128\n\n",
     ),
     "dictionary that is unpacked": Style(
-        "def host(x, n):\n    options = {'BLOCK': 128, 'num_warps': 4}\n    grid = (triton.cdiv(n, options['BLOCK']),)\n"
+        "def host(x, n):\n    options = {'BLOCK': 128, 'num_warps': 4}\n"
+        "    grid = (triton.cdiv(n, options['BLOCK']),)\n"
         "    _scale_kernel[grid](x, n, **options)\n",
         KnobOrigin.LITERAL,
     ),
@@ -121,7 +129,9 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES.keys())
-def test_an_override_reaches_the_kernel_and_its_grid_and_without_one_nothing_changes(machine: Any, style: Style) -> None:
+def test_an_override_reaches_the_kernel_and_its_grid_and_without_one_nothing_changes(
+    machine: Any, style: Style
+) -> None:
     audit = scan(style.source)
     knob = audit.knob(style.knob)
     tunable = make_tunable(style.source, [knob])
@@ -194,7 +204,8 @@ NOT_TUNABLE = {
         "hidden behind * or **",
     ),
     "a number that means something else too": (
-        "def host(x, n):\n    buffer = torch.empty(128)\n    _scale_kernel[(triton.cdiv(n, 128),)](buffer, n, BLOCK=128)\n",
+        "def host(x, n):\n    buffer = torch.empty(128)\n"
+        "    _scale_kernel[(triton.cdiv(n, 128),)](buffer, n, BLOCK=128)\n",
         "the number 128 also stands in line 14",
     ),
     "a value that is read where it is set": (
@@ -203,7 +214,8 @@ NOT_TUNABLE = {
         "is read in line 16, inside what sets it",
     ),
     "a loop's variable": (
-        "def host(x, n):\n    for block in (64, 128):\n        _scale_kernel[(triton.cdiv(n, block),)](x, n, BLOCK=block)\n",
+        "def host(x, n):\n    for block in (64, 128):\n"
+        "        _scale_kernel[(triton.cdiv(n, block),)](x, n, BLOCK=block)\n",
         "block is a loop's variable",
     ),
     "a value that changes after the launch in its loop": (
@@ -248,12 +260,18 @@ def test_a_block_that_heuristics_compute_is_not_overridden_at_the_launch() -> No
 @pytest.mark.parametrize(
     ("host", "said"),
     [
-        ("def host(kernel, x, n):\n    kernel[(n,)](x, n, BLOCK=128)\n", "line 14: launches kernel, a kernel that arrives"),
+        (
+            "def host(kernel, x, n):\n    kernel[(n,)](x, n, BLOCK=128)\n",
+            "line 14: launches kernel, a kernel that arrives",
+        ),
         (
             "def host(x, n):\n    kernel = _scale_kernel if n else None\n    kernel[(n,)](x, n, BLOCK=128)\n",
             "line 15: launches kernel, which is chosen at run time in host",
         ),
-        ("def host(x, n):\n    _scale_kernel.warmup(x, n, BLOCK=128, grid=(1,))\n", "line 14: _scale_kernel.warmup takes"),
+        (
+            "def host(x, n):\n    _scale_kernel.warmup(x, n, BLOCK=128, grid=(1,))\n",
+            "line 14: _scale_kernel.warmup takes",
+        ),
         ("other = triton.jit(print)\n", "line 13: other is made by a call, not by a decorator"),
     ],
 )
@@ -294,7 +312,9 @@ def test_one_variable_that_feeds_two_kernels_is_one_knob_and_the_other_is_tied_t
 
 
 def test_crlf_and_non_ascii_text_survive(machine: Any) -> None:
-    source = STYLES["literal at the launch, repeated in the grid"].source.replace("x * 2,", "x * 2,  # ×2 – größer\n       ")
+    source = STYLES["literal at the launch, repeated in the grid"].source.replace(
+        "x * 2,", "x * 2,  # ×2 – größer\n       "
+    )
     source = source.replace("\n", "\r\n")
 
     tunable = make_tunable(source, [scan(source).knob(BLOCK)])

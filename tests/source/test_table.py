@@ -20,6 +20,8 @@ import torch
 import triton
 import triton.language as tl
 
+LARGEST = math.inf
+
 
 @triton.jit
 def _norm_kernel(x_ptr, partial_ptr, n_rows, n_cols, BLOCK: tl.constexpr):
@@ -135,9 +137,9 @@ def test_what_is_written_changes_only_what_it_must() -> None:
         "# Bands of (n_cols, n_rows) for host.",
         "_HOST_SETTINGS: _SettingsTable = {",
         "    (9, 0, 132): {",
-        "        2: (",
+        "        2: [",
         '            ((1024, 2048), (64, 4096), {"num_warps": 16, "num_stages": 2, "programs_per_sm": 4}),',
-        "        ),",
+        "        ],",
         "    },",
         "}",
         "",

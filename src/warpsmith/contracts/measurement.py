@@ -55,6 +55,8 @@ class Timing(Contract):
     method_reason: str | None = None
     calls_per_sample: int
     input_sets: int
+    #: L2 was flushed before every sample, outside its events; else the rotation of input sets turned it over
+    l2_flushed: bool = False
     same_addresses: bool | None
     blocks: tuple[Block, ...]
     failures: dict[str, str] = Field(default_factory=dict)

@@ -127,10 +127,8 @@ def _module_code(
     entries = dict(earlier)
     for table in group:
         by_size = entries.setdefault(table.gpu, {})
-        by_size[table.itemsize] = (
-            *by_size.get(table.itemsize, ()),
-            *((band.width, band.rows, dict(band.settings)) for band in table.bands),
-        )
+        bands = by_size.setdefault(table.itemsize, [])
+        bands += [(band.width, band.rows, dict(band.settings)) for band in table.bands]
     code = table_code(name, first.host_function, (first.width_variable, first.rows_variable), entries)
     has_look_up = any(isinstance(s, ast.FunctionDef) and s.name == LOOK_UP for s in reading.source.tree.body)
     return code if has_look_up else look_up_code() + code

@@ -9,9 +9,7 @@ from warpsmith.source.syntax import Source, walk_scope
 from warpsmith.source.table_text import LOOK_UP
 
 #: GPU -> bytes an element -> bands of (width, rows, settings).
-TableEntries = dict[
-    tuple[int, int, int], dict[int, tuple[tuple[tuple[int, int], tuple[int, int], dict[str, int]], ...]]
-]
+TableEntries = dict[tuple[int, int, int], dict[int, list[tuple[tuple[int, int], tuple[int, int], dict[str, int]]]]]
 
 
 def without_table(text: str, name: str) -> tuple[str, TableEntries]:

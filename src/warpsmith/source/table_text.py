@@ -1,6 +1,6 @@
 """The wording of a settings table: the look-up, the table, and the overrides that read it.
 
-What is written reads as the source's author would have put it: plain dictionaries and tuples that torch.compile
+What is written reads as the source's author would have put it: plain dictionaries and lists that torch.compile
 traces, comments that say why, no figures. The GPU's key is cached by functools.cache and not in a dictionary of
 our own: torch.compile guards on what a dictionary holds, so filling it would compile everything a second time.
 """
@@ -24,9 +24,7 @@ _LOOK_UP_CODE = '''
 # Launch settings that were measured to be faster: GPU (compute capability, number of SMs) -> bytes an element ->
 # bands of row widths and row counts, ends included. Outside the bands, and on any other GPU, the code's own
 # expressions hold.
-_SettingsTable = dict[
-    tuple[int, int, int], dict[int, tuple[tuple[tuple[int, int], tuple[int, int], dict[str, int]], ...]]
-]
+_SettingsTable = dict[tuple[int, int, int], dict[int, list[tuple[tuple[int, int], tuple[int, int], dict[str, int]]]]]
 
 
 @functools.cache
@@ -41,7 +39,7 @@ def _tuned_settings(table: _SettingsTable, tensor: torch.Tensor, n_rows: int, n_
     device = tensor.device
     if device.type != "cuda" or torch.version.cuda is None:
         return {}
-    bands = table.get(_gpu_key(device.index), {}).get(tensor.element_size(), ())
+    bands = table.get(_gpu_key(device.index), {}).get(tensor.element_size(), [])
     for (narrowest, widest), (fewest, most), settings in bands:
         if narrowest <= n_cols <= widest and fewest <= n_rows <= most:
             return settings
@@ -65,10 +63,10 @@ def table_code(name: str, host_function: str, axes: tuple[str, str], entries: En
     for gpu, by_size in entries.items():
         lines.append(f"    {gpu}: {{")
         for itemsize, bands in by_size.items():
-            lines.append(f"        {itemsize}: (")
+            lines.append(f"        {itemsize}: [")
             for band in bands:
                 lines += _band_lines(band)
-            lines.append("        ),")
+            lines.append("        ],")
         lines.append("    },")
     return "\n".join([*lines, "}"])
 

@@ -57,7 +57,7 @@ def capture(
         with torch.cuda.graph(graph, pool=pool, stream=stream):
             produced = [call(index) for index in indices]
         for out in produced[0]:
-            out.fill_(float("nan")) if out.is_floating_point() else out.zero_()
+            out.detach().fill_(float("nan") if out.is_floating_point() else 0)
         graph.replay()
         torch.cuda.synchronize()
         _compare(implementation.name, produced[0], expected)

@@ -21,7 +21,7 @@ from warpsmith.device.clocks import ClockReader
 from warpsmith.measure.timing.capture import Captured, CaptureMismatch, capture, warm_up
 from warpsmith.measure.worker.calls import Call, prepared
 from warpsmith.measure.worker.implementation import Implementation
-from warpsmith.measure.worker.inputs import L2_TURNOVER, InputSet, make_sets
+from warpsmith.measure.worker.inputs import L2_TURNOVER, InputSet, make_sets, turns_l2_over
 from warpsmith.measure.worker.serve import is_sticky
 
 #: Chosen: one replay lasts this long at least, so that the two events around it weigh under 1%.
@@ -69,11 +69,12 @@ def time_contenders(
             calls.pop(implementation.name, None)
             failures[implementation.name] = _told(error)
     running = [each for each in implementations if each.name in calls]
-    runners, reason, same = _graphs(running, calls, sets, stream, failures)
+    flush = _flush_of(sets, device)
+    runners, reason, same = _graphs(running, calls, sets, stream, flush, failures)
     method = TimingMethod.GRAPH
     if reason is not None:
         method = TimingMethod.EVENTS
-        runners = _events(running, calls, sets, device, failures)
+        runners = _events(running, calls, len(sets), failures, _flush(device))
     blocks = _blocks(runners, rounds, block_ms, seed, stream) if runners else ()
     return Timing(
         case=case,
@@ -82,6 +83,7 @@ def time_contenders(
         method_reason=reason,
         calls_per_sample=max((r.calls for r in runners.values()), default=1),
         input_sets=len(sets),
+        l2_flushed=reason is not None or flush is not None,
         same_addresses=same if reason is None else None,
         blocks=blocks,
         failures=failures,
@@ -93,12 +95,13 @@ def _graphs(
     calls: dict[str, Call],
     sets: Sequence[InputSet],
     stream: torch.cuda.Stream,
+    flush: Callable[[], None] | None,
     failures: dict[str, str],
 ) -> tuple[dict[str, Runner], str | None, bool]:
     """A graph a contender, or the reason why one of them cannot be captured; and whether addresses are equal."""
     pool = torch.cuda.graph_pool_handle()
     captured: dict[str, Captured] = {}
-    repeats = _repeats(running, calls, sets, stream) if running else 1
+    repeats = _repeats(running, calls, sets, stream) if running and flush is None else 1
     for implementation in running:
         indices = list(range(len(sets))) * repeats
         try:
@@ -111,7 +114,7 @@ def _graphs(
             _raise_if_sticky(error)
             torch.cuda.synchronize()
             return {}, f"{implementation.name} cannot be captured into a CUDA graph: {_told(error)}", False
-    runners = {name: Runner(each.run, each.calls, _nothing) for name, each in captured.items()}
+    runners = {name: Runner(each.run, each.calls, flush or _nothing) for name, each in captured.items()}
     return runners, None, len({each.pointers for each in captured.values()}) <= 1
 
 
@@ -137,20 +140,31 @@ def _repeats(
 def _events(
     running: Sequence[Implementation],
     calls: dict[str, Call],
-    sets: Sequence[InputSet],
-    device: torch.device,
+    sets: int,
     failures: dict[str, str],
+    flush: Callable[[], None],
 ) -> dict[str, Runner]:
     """Eager calls, each after L2 was flushed. Gaps between launches are in the samples, hence a fall-back."""
+    return {
+        each.name: Runner(_eager(each, calls[each.name], sets), 1, flush)
+        for each in running
+        if each.name not in failures
+    }
+
+
+def _flush_of(sets: Sequence[InputSet], device: torch.device) -> Callable[[], None] | None:
+    """A flush before each replay where the rotation alone does not turn L2 over; every call then finds it cold."""
+    return None if turns_l2_over(sets, device) else _flush(device)
+
+
+def _flush(device: torch.device) -> Callable[[], None]:
     l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
-    flush = torch.empty(L2_TURNOVER * l2_bytes, dtype=torch.int8, device=device)
-    runners: dict[str, Runner] = {}
-    for implementation in running:
-        if implementation.name not in failures:
-            runners[implementation.name] = Runner(
-                _eager(implementation, calls[implementation.name], len(sets)), 1, lambda: (flush.zero_(), None)[1]
-            )
-    return runners
+    buffer = torch.empty(L2_TURNOVER * l2_bytes, dtype=torch.int8, device=device)
+
+    def flush() -> None:
+        buffer.zero_()
+
+    return flush
 
 
 def _eager(implementation: Implementation, call: Call, count: int) -> Callable[[], None]:

@@ -1,0 +1,49 @@
+"""A small repository with the real kernel, and runs on it that a simulated GPU answers."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+# Test modules are imported by path, so their neighbours are found only if they are told where.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from simulated_run import Run, make_repository  # noqa: E402
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run that has just begun."""
+    return Run.begin(make_repository(tmp_path))
+
+
+@pytest.fixture(scope="session")
+def profiled_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    begun = Run.begin(make_repository(tmp_path_factory.mktemp("profiled")))
+    begun.profile()
+    return begun.root
+
+
+@pytest.fixture(scope="session")
+def optimized_tree(profiled_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("optimized") / "repository"
+    shutil.copytree(profiled_tree, root)
+    Run.of(root).optimize()
+    return root
+
+
+@pytest.fixture
+def profiled(profiled_tree: Path, tmp_path: Path) -> Run:
+    """A run whose profile is there."""
+    shutil.copytree(profiled_tree, tmp_path / "repository")
+    return Run.of(tmp_path / "repository")
+
+
+@pytest.fixture
+def optimized(optimized_tree: Path, tmp_path: Path) -> Run:
+    """A run whose search has ended with a winner."""
+    shutil.copytree(optimized_tree, tmp_path / "repository")
+    return Run.of(tmp_path / "repository")
