@@ -38,12 +38,10 @@ def optimized_tree(profiled_tree: Path, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture
 def profiled(profiled_tree: Path, tmp_path: Path) -> Run:
     """A run whose profile is there."""
-    shutil.copytree(profiled_tree, tmp_path / "repository")
-    return Run.of(tmp_path / "repository")
+    return Run.of(Path(shutil.copytree(profiled_tree, tmp_path / "profiled")))
 
 
 @pytest.fixture
 def optimized(optimized_tree: Path, tmp_path: Path) -> Run:
     """A run whose search has ended with a winner."""
-    shutil.copytree(optimized_tree, tmp_path / "repository")
-    return Run.of(tmp_path / "repository")
+    return Run.of(Path(shutil.copytree(optimized_tree, tmp_path / "optimized")))

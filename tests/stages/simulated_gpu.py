@@ -132,6 +132,7 @@ class SimulatedGpu:
     compile_failure: Callable[[Work], str | None] = no_failure
     run_failure: Callable[[Work], str | None] = no_failure
     wrong_result: Callable[[Work], str | None] = no_failure
+    worker_failure: Callable[[AnyQuestion], str | None] = lambda question: None
     target_failure: str | None = None
     launches_nothing: bool = False
     original_rms: float = 1e-4
@@ -142,6 +143,8 @@ class SimulatedGpu:
         self.watch(question)
         if not isinstance(question, Describe | Identify):
             self.asked.append(question)
+        if failure := self.worker_failure(question):
+            raise WorkerError(WorkerFailure(status="died", message=failure))
         answers: dict[type, Callable[..., Contract]] = {
             Describe: self._describe,
             Identify: lambda question: ENVIRONMENT,
@@ -156,7 +159,13 @@ class SimulatedGpu:
         return answers[type(question)](question)
 
     def ask_all(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
-        return [self.ask(question) for question in questions]
+        answers: list[Contract | WorkerFailure] = []
+        for question in questions:
+            try:
+                answers.append(self.ask(question))
+            except WorkerError as error:
+                answers.append(error.failure)
+        return answers
 
     def close(self) -> None:
         """Nothing to close."""

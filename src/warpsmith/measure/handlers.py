@@ -118,6 +118,7 @@ def _compile(question: Compile) -> CompiledAnswer:
         seed=question.seed,
         launch=question.launch,
     )
+    torch.cuda.empty_cache()  # the workers that compile live beside the one that measures
     return CompiledAnswer(compiled=compiled)
 
 

@@ -18,8 +18,8 @@ VALUES: dict[KnobKind, tuple[int, ...]] = {
     KnobKind.LOOP_STAGES: (1, 2, 3, 4),
 }
 
-#: Triton's default on NVIDIA where the launch gives none (triton/backends/nvidia/compiler.py, CUDAOptions).
-DEFAULTS: dict[KnobKind, int] = {KnobKind.NUM_WARPS: 4, KnobKind.NUM_STAGES: 3}
+#: Values that leave a launch as it was.
+NEUTRAL: dict[KnobKind, int] = {KnobKind.PROGRAMS_PER_SM: 1, KnobKind.LOOP_STAGES: 1}
 
 #: Knobs of the host code: they change the grid and not the machine code.
 HOST_ONLY = frozenset({KnobKind.PROGRAMS_PER_SM})

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpsmith.contracts.audit import Knob, KnobKind
+from warpsmith.contracts.audit import Knob
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
 from warpsmith.contracts.measurement import Contender, SourceRef
 from warpsmith.measure.worker.protocol import Compile, WorkerFailure
 from warpsmith.search.bench import Bench
-from warpsmith.search.space import DEFAULTS, combinations, compile_knobs, host_knobs, label
+from warpsmith.search.pruning import Probe, binary, compile_question, probe, too_wide
+from warpsmith.search.space import combinations, compile_knobs, host_knobs, label
 from warpsmith.verdict.statistics import median_ms
 
 #: Chosen: a first reading of three blocks of 1 ms resolves about 1%; only what is within 10% of the best goes on.
@@ -25,6 +26,8 @@ FIRST_ROUNDS, FIRST_BLOCK_MS = 3, 1.0
 FINAL_ROUNDS, FINAL_BLOCK_MS = 12, 2.0
 FINALIST_RATIO = 1.10
 MAX_FINALISTS = 8
+#: Chosen: small enough that all compile workers have something to do.
+SETTINGS_PER_QUESTION = 4
 ORIGINAL = "original"
 
 
@@ -57,56 +60,68 @@ class CaseSweep:
 
 @dataclass(frozen=True)
 class Sweep:
+    """A sweep of one pass. `inert_knobs` compile to the same machine code whatever their value."""
+
     mode: Mode
     knobs: tuple[Knob, ...]
+    inert_knobs: tuple[Knob, ...]
     cases: tuple[CaseSweep, ...]
     readings: tuple[Reading, ...]
-
-    @property
-    def inert_knobs(self) -> tuple[Knob, ...]:
-        """Knobs whose every value compiles to the same machine code at every case: they cannot matter here."""
-        host = set(host_knobs(self.knobs))
-        return tuple(k for k in self.knobs if k not in host and self._never_changes_the_binary(k))
-
-    def _never_changes_the_binary(self, knob: Knob) -> bool:
-        binaries: dict[tuple[str, tuple[tuple[str, int], ...]], set[str]] = {}
-        for reading in self.readings:
-            if reading.binary is not None:
-                others = tuple(sorted((i, v) for i, v in reading.settings.items() if i != knob.id))
-                binaries.setdefault((reading.case.name, others), set()).add(reading.binary)
-        return bool(binaries) and all(len(found) == 1 for found in binaries.values())
 
 
 def sweep(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode) -> Sweep:
     """Sweeps `knobs` of a tunable source over the target's tuning cases in one mode. Raises WorkerError."""
-    choices = combinations(compile_knobs(knobs))
-    questions = [
-        Compile(target=bench.target, seed=bench.seed, source=tunable, case=case, mode=mode, settings=({}, *choices))
-        for case in bench.spec.tuning_cases
-    ]
-    bench.report(f"compiling {len(choices)} settings for each of {len(questions)} cases, {mode.value}")
+    bench.report(f"{mode.value}: which of {', '.join(knob.name for knob in knobs)} change the machine code")
+    probed = probe(bench, tunable, compile_knobs(knobs), mode)
+    live = [knob for knob in knobs if knob not in probed.inert]
+    choices = combinations(compile_knobs(live))
+    cases = [case for case in bench.spec.tuning_cases if case.name in probed.launches]
+    bench.report(f"{mode.value}: compiling up to {len(choices)} settings for each of {len(cases)} cases")
+    compiled = _compiled(bench, tunable, live, mode, cases, probed)
     case_sweeps: list[CaseSweep] = []
     readings: list[Reading] = []
-    for question, compiled in zip(questions, bench.compile_all(questions), strict=True):
-        if isinstance(compiled, WorkerFailure):
-            bench.report(f"{question.case.name}: {compiled.status}: {compiled.message.splitlines()[0]}")
-            continue
-        found, read = _sweep_case(bench, tunable, knobs, question, compiled)
+    for case in cases:
+        found, read = _sweep_case(bench, tunable, live, case, mode, probed.launches[case.name], compiled[case.name])
         case_sweeps.append(found)
         readings.extend(read)
-    return Sweep(mode=mode, knobs=tuple(knobs), cases=tuple(case_sweeps), readings=tuple(readings))
+    return Sweep(mode, tuple(live), probed.inert, tuple(case_sweeps), tuple(readings))
+
+
+def _compiled(
+    bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode, cases: Sequence[Case], probed: Probe
+) -> dict[str, list[CompiledSettings]]:
+    """By case name, what every choice compiles to, or why it does not or was not tried. Compiled side by side."""
+    found: dict[str, list[CompiledSettings]] = {case.name: [] for case in cases}
+    questions: list[Compile] = []
+    for case in cases:
+        worthwhile: list[Settings] = []
+        for choice in combinations(compile_knobs(knobs)):
+            reason = too_wide(choice, knobs, probed.launches[case.name])
+            if reason is None:
+                worthwhile.append(choice)
+            else:
+                found[case.name].append(CompiledSettings(settings=choice, failure=reason))
+        for start in range(0, len(worthwhile), SETTINGS_PER_QUESTION):
+            some = worthwhile[start : start + SETTINGS_PER_QUESTION]
+            questions.append(compile_question(bench, tunable, case, mode, some))
+    for question, answer in zip(questions, bench.compile_all(questions), strict=True):
+        if isinstance(answer, WorkerFailure):
+            told = f"{answer.status}: {answer.message.splitlines()[0]}"
+            answer = tuple(CompiledSettings(settings=each, failure=told) for each in question.settings)
+        found[question.case.name].extend(answer)
+    return found
 
 
 def _sweep_case(
     bench: Bench,
     tunable: SourceRef,
     knobs: Sequence[Knob],
-    question: Compile,
-    compiled: Sequence[CompiledSettings],
+    case: Case,
+    mode: Mode,
+    launches: tuple[LaunchRecord, ...],
+    candidates: Sequence[CompiledSettings],
 ) -> tuple[CaseSweep, list[Reading]]:
-    case, mode = question.case, question.mode
-    original, *candidates = compiled
-    distinct, readings = _distinct(case, mode, candidates, knobs)
+    distinct, readings = _distinct(case, mode, candidates)
     contenders = [Contender(name=ORIGINAL, source=tunable)]
     for settings in distinct:
         for host in combinations(host_knobs(knobs)):
@@ -120,39 +135,36 @@ def _sweep_case(
     settled = {c.name: median_ms(final, c.name).value for c in finalists if c.name not in final.failures}
     for contender in contenders[1:]:
         time_ms = settled.get(contender.name, times.get(contender.name))
-        binary = next((r.binary for r in readings if r.settings.items() <= contender.settings.items()), None)
+        code = next((r.binary for r in readings if r.settings.items() <= contender.settings.items()), None)
         note = first.failures.get(contender.name, "")
         readings.append(
-            Reading(case, mode, contender.settings, binary, time_ms, final=contender.name in settled, note=note)
+            Reading(case, mode, contender.settings, code, time_ms, final=contender.name in settled, note=note)
         )
     best_name = min(settled, key=lambda name: settled[name])
     gain = settled[ORIGINAL] / settled[best_name]
     bench.report(f"{case.name} {mode.value}: best {best_name}, {gain:.3f}× the original")
     found = CaseSweep(
         case=case,
-        original_launches=original.launches,
+        original_launches=launches,
         original_ms=settled[ORIGINAL],
         finalists=tuple((c.settings, settled[c.name]) for c in finalists if c.name in settled and c.settings),
     )
     return found, readings
 
 
-def _distinct(
-    case: Case, mode: Mode, candidates: Sequence[CompiledSettings], knobs: Sequence[Knob]
-) -> tuple[list[Settings], list[Reading]]:
-    """One choice for each distinct machine code, the one nearest to Triton's defaults; a reading for each other."""
-    defaults = {knob.id: DEFAULTS[knob.kind] for knob in knobs if knob.kind is KnobKind.NUM_STAGES}
+def _distinct(case: Case, mode: Mode, candidates: Sequence[CompiledSettings]) -> tuple[list[Settings], list[Reading]]:
+    """One choice for each distinct machine code, and a reading for every choice that will not be timed itself."""
     by_binary: dict[str, Settings] = {}
     readings: list[Reading] = []
-    ordered = sorted(candidates, key=lambda c: sum(c.settings.get(i) != v for i, v in defaults.items()))
-    for candidate in ordered:
-        if candidate.failure is not None:
-            readings.append(Reading(case, mode, candidate.settings, None, None, final=False, note=candidate.failure))
+    for candidate in candidates:
+        code = binary(candidate)
+        if code is None:
+            note = candidate.failure or ""
+            readings.append(Reading(case, mode, candidate.settings, None, None, final=False, note=note))
             continue
-        binary = "+".join(launch.compiled.binary_sha256[:12] for launch in candidate.launches)
-        same_as = by_binary.setdefault(binary, candidate.settings)
+        same_as = by_binary.setdefault(code, candidate.settings)
         note = "" if same_as is candidate.settings else f"same machine code as {label(same_as)}"
-        readings.append(Reading(case, mode, candidate.settings, binary, None, final=False, note=note))
+        readings.append(Reading(case, mode, candidate.settings, code, None, final=False, note=note))
     return list(by_binary.values()), readings
 
 

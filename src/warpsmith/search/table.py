@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.launch import LaunchRecord
+from warpsmith.search.space import NEUTRAL
 from warpsmith.search.sweep import Sweep
 from warpsmith.source.table import Band, SettingsTable
 
@@ -41,10 +43,16 @@ class Point:
         return {key for key, time_ms in self.times_ms.items() if time_ms <= best * (1 + TOLERANCE)}
 
 
-def settings_table(sweep: Sweep, width_axis: str, device: DeviceFacts) -> SettingsTable:
-    """The table for the one jit function that was swept. Raises NoTable."""
+def settings_table(sweep: Sweep, width_axis: str, device: DeviceFacts, *, replaces: bool = False) -> SettingsTable:
+    """The table for the one jit function that was swept. Raises NoTable.
+
+    `replaces` says that the swept source had a table, which this one takes the place of: what that source did by
+    itself is then no longer to be had, so every band names its settings.
+    """
     (jit_function,) = {knob.jit_function for knob in sweep.knobs}
     launches = [(c.case, _launch_of(jit_function, c.original_launches)) for c in sweep.cases]
+    if not launches:
+        raise NoTable(f"{jit_function} was compiled at no tuning case")
     first_case, first_launch = launches[0]
     return SettingsTable(
         jit_function=jit_function,
@@ -55,7 +63,7 @@ def settings_table(sweep: Sweep, width_axis: str, device: DeviceFacts) -> Settin
         tensor=_tensor_variable(launches),
         width_variable=_integer_variable(launches, lambda case: case.axes[width_axis], "the row width"),
         rows_variable=_integer_variable(launches, lambda case: row_count(case, width_axis), "the number of rows"),
-        bands=bands(points(sweep, width_axis)),
+        bands=bands(points(sweep, width_axis, keep_original=not replaces)),
     )
 
 
@@ -64,16 +72,15 @@ def row_count(case: Case, width_axis: str) -> int:
     return math.prod(size for axis, size in case.axes.items() if axis != width_axis)
 
 
-def points(sweep: Sweep, width_axis: str) -> list[Point]:
-    """The sweep's timed readings by case, without the knobs that cannot matter."""
-    inert = {knob.id for knob in sweep.inert_knobs}
+def points(sweep: Sweep, width_axis: str, *, keep_original: bool = True) -> list[Point]:
+    """The sweep's finalists by case: only what was measured long enough is believed. Neutral values are left out."""
+    neutral = {knob.id: NEUTRAL[knob.kind] for knob in sweep.knobs if knob.kind in NEUTRAL}
     found: list[Point] = []
     for case_sweep in sweep.cases:
         case = case_sweep.case
-        times: dict[Key, float] = {(): case_sweep.original_ms}
-        for reading in sweep.readings:
-            if reading.case == case and reading.time_ms is not None:
-                times[_key({i: v for i, v in reading.settings.items() if i not in inert})] = reading.time_ms
+        times: dict[Key, float] = {(): case_sweep.original_ms} if keep_original else {}
+        for settings, time_ms in case_sweep.finalists:
+            times[_key({i: v for i, v in settings.items() if neutral.get(i) != v})] = time_ms
         found.append(Point(case.axes[width_axis], row_count(case, width_axis), times))
     return found
 
@@ -102,14 +109,19 @@ def bands(tuned: Sequence[Point]) -> tuple[Band, ...]:
 
 
 def _segments(group: Sequence[Point], hull_rows: tuple[int, int]) -> list[tuple[tuple[int, int], Key]]:
-    """Row ranges of one width, each with settings that are acceptable at every point inside."""
+    """Row ranges of one power of two of widths, each with settings that are acceptable at every point inside.
+
+    Points of equal rows fall into one range; where they share no settings, the original holds.
+    """
     stretches: list[tuple[list[Point], set[Key]]] = []
-    for point in group:
-        shared = stretches[-1][1] & point.acceptable() if stretches else set()
+    for _, equal in groupby(sorted(group, key=lambda p: p.rows), key=lambda p: p.rows):
+        here = list(equal)
+        acceptable = set.intersection(*(point.acceptable() for point in here)) or {()}
+        shared = stretches[-1][1] & acceptable if stretches else set()
         if shared:
-            stretches[-1] = ([*stretches[-1][0], point], shared)
+            stretches[-1] = ([*stretches[-1][0], *here], shared)
         else:
-            stretches.append(([point], point.acceptable()))
+            stretches.append((here, acceptable))
     ranges: list[tuple[tuple[int, int], Key]] = []
     low = hull_rows[0]
     for index, (inside, shared) in enumerate(stretches):

@@ -59,6 +59,11 @@ class SettingsTable(Contract):
         return (*self.capability, self.sm_count)
 
 
+def has_table(source: str) -> bool:
+    """Whether the source already looks its settings up."""
+    return f"def {LOOK_UP}(" in source
+
+
 def write_table(source: str, audit: SourceAudit, tables: Sequence[SettingsTable]) -> str:
     """The source with these tables and their look-ups. A table that it already has for the same launch is replaced.
 

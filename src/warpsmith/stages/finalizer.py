@@ -78,7 +78,7 @@ def _guard(session: Session, profile: Profile, search: SearchResult, production:
         raise Rejected(
             f"{profile.source} changed since it was profiled (sha256 {profile.source_sha256[:12]}, now "
             f"{current[:12]}); the winner was measured against the old file",
-            next_command=f"warpsmith run {session.request.kernel}",
+            next_command=f"warpsmith run {session.request.kernel} --fresh",
         )
     require(session.workspace, session.request, Gate.FINALIZE, terminal_only=session.config.terminal_only)
 

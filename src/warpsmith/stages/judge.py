@@ -123,8 +123,10 @@ def _measure(bench: Bench, standing: Standing, rules: Rules, correctness: Correc
 def _hopeless(standing: Standing, evidence: Evidence) -> Verdict | None:
     """A rejection where the tuning cases alone show that the candidate is no better than what it builds on."""
     base = standing.best_name or ORIGINAL
+    if {ORIGINAL, base, standing.name} & {name for timing in evidence.timings for name in timing.failures}:
+        return None
     gain = goal_speedup(evidence.timings, base, standing.name)
-    if gain.high >= 1 or any(standing.name in timing.failures for timing in evidence.timings):
+    if gain.high >= 1:
         return None
     against = "the original" if base == ORIGINAL else f"the best so far, {base}"
     return Verdict(

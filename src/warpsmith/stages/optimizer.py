@@ -14,7 +14,7 @@ from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.profile import Profile, Recommendation
 from warpsmith.contracts.result import SearchResult
 from warpsmith.contracts.variant import Variant, VariantStatus
-from warpsmith.contracts.verdict import Outcome
+from warpsmith.contracts.verdict import Outcome, Verdict
 from warpsmith.measure.worker.protocol import WorkerError
 from warpsmith.report.diff import unified_diff
 from warpsmith.report.pages import render_comparison, render_variant_notes
@@ -106,6 +106,7 @@ def _settings_again(search: Search) -> Recommendation | None:
     """Another sweep, once, where the source that won has changed since the settings were chosen."""
     if search.best is None or search.swept_source in (None, search.best_text):
         return None
+    search.swept_source = search.best_text
     return Recommendation(
         strategy=SettingsSweep().name,
         why="the source has changed since its settings were chosen",
@@ -168,17 +169,25 @@ def _narrow_and_judge(
     """The table without the bands where a case was slower, judged again."""
     assert judgement.verdict is not None
     spec, tables = search.bench.spec, list(proposal.tables)
+    modes = {knob.jit_function: sweep.mode for sweep in proposal.sweeps for knob in sweep.knobs}
     for found in judgement.verdict.cases:
         if found.regressed:
             case = spec.case(found.case)
             shape = case.axes[spec.plot_axis], row_count(case, spec.plot_axis)
-            tables = [narrowed(table, *shape) for table in tables]
+            at_fault = _passes_at_fault(judgement.verdict, found.case)
+            tables = [narrowed(t, *shape) if modes[t.jit_function] in at_fault else t for t in tables]
     tables = [table for table in tables if table.bands]
     if not tables or tables == list(proposal.tables):
         return proposal, judgement
     search.session.progress.note(f"v{variant.number}: mixed; judged again without the bands that were slower")
     proposal = narrow(proposal, tables)
     return proposal, _judge(search, variant, proposal)
+
+
+def _passes_at_fault(verdict: Verdict, case: str) -> set[Mode]:
+    """The passes that are slower at a case that regressed; every pass where none is slower by itself."""
+    passes = {c.mode: c.speedup.value for c in verdict.cases if c.case == case and c.mode is not Mode.FULL}
+    return {mode for mode, speedup in passes.items() if speedup < 1} or set(Mode)
 
 
 def _finish(search: Search, variant: Variant, judgement: Judgement, proposal: Proposal | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts, Origin, OriginKind
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.measurement import Contender, Counters, Memory, Timing
@@ -84,14 +84,12 @@ def _baselines(session: Session, bench: Bench) -> tuple[tuple[Timing, ...], tupl
 
 
 def _counters(session: Session, bench: Bench) -> tuple[Counters, ...]:
-    """Hardware counters of each pass at the heaviest and the lightest tuning case."""
+    """Hardware counters of each pass at the heaviest tuning case."""
     session.progress.step("hardware counters (ncu)")
-    by_bytes = sorted(
-        bench.spec.tuning_cases, key=lambda case: bench.spec.costs[case.name][bench.spec.modes[0]].bytes_moved
-    )
-    chosen: list[Case] = [by_bytes[-1]] if len(by_bytes) == 1 else [by_bytes[-1], by_bytes[0]]
+    costs, first_mode = bench.spec.costs, bench.spec.modes[0]
+    heaviest = max(bench.spec.tuning_cases, key=lambda case: costs[case.name][first_mode].bytes_moved)
     counters: list[Counters] = []
-    for case, mode in pairs(chosen, [mode for mode in bench.spec.modes if mode is not Mode.FULL]):
+    for case, mode in pairs([heaviest], [mode for mode in bench.spec.modes if mode is not Mode.FULL]):
         session.progress.note(f"ncu: {case.name} {mode.value}")
         question = Count(target=bench.target, seed=bench.seed, source=bench.original, case=case, mode=mode)
         counters.append(session.ask(question, Counters))

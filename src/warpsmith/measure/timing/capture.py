@@ -51,13 +51,14 @@ def capture(
     """A graph of one call an index. Raises CaptureMismatch, or what torch raises for a call that cannot be captured."""
     implementation.activate()
     with torch.cuda.stream(stream):
-        expected = [out.clone() for out in call(indices[0])]
+        expected = [out.detach().clone() for out in call(indices[0])]
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=pool, stream=stream):
-            produced = [call(index) for index in indices]
+            # Detached: writing into an output that still hangs on its graph would concern autograd.
+            produced = [tuple(out.detach() for out in call(index)) for index in indices]
         for out in produced[0]:
-            out.detach().fill_(float("nan") if out.is_floating_point() else 0)
+            out.fill_(float("nan") if out.is_floating_point() else 0)
         graph.replay()
         torch.cuda.synchronize()
         _compare(implementation.name, produced[0], expected)

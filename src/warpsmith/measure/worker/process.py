@@ -174,11 +174,7 @@ class LiveWorkers:
                 finally:
                     idle.append(worker)
 
-            answers = list(pool.map(answer, questions))
-        for worker in workers:
-            if worker is not self.measuring:
-                worker.close()  # an idle process with a CUDA context would disturb what is measured next
-        return answers
+            return list(pool.map(answer, questions))
 
     def close(self) -> None:
         for worker in (self.measuring, *self.compiling):

@@ -33,7 +33,11 @@ class CacheHints:
                     learnings.append(str(reason))
             if not alternatives:
                 continue
-            best, speedups = best_alternative(ground.bench, source, alternatives, mode)
+            try:
+                best, speedups = best_alternative(ground.bench, source, alternatives, mode)
+            except ValueError as reason:
+                learnings.append(str(reason))
+                continue
             if speedups[best] > 1:
                 source = alternatives[best]
                 changes.append(f"{best.removeprefix('hints_')}: eviction policies on streamed and reused accesses")

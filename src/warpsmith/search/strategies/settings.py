@@ -17,8 +17,9 @@ from warpsmith.search.space import label, sweepable
 from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
 from warpsmith.search.sweep import Sweep, sweep
 from warpsmith.search.table import NoTable, settings_table
+from warpsmith.source.rewrites import NotApplicable
 from warpsmith.source.scan import scan
-from warpsmith.source.table import SettingsTable, write_table
+from warpsmith.source.table import SettingsTable, has_table, write_table
 from warpsmith.source.tunable import make_tunable
 
 
@@ -56,14 +57,21 @@ def swept(ground: Ground, source: str, only: Collection[str] | None = None) -> P
                 f"{k.name} cannot matter: its values compile to the same machine code" for k in found.inert_knobs
             ]
             try:
-                tables.append(settings_table(found, ground.bench.spec.plot_axis, ground.bench.device))
+                if found.knobs and found.cases:
+                    axis, device = ground.bench.spec.plot_axis, ground.bench.device
+                    tables.append(settings_table(found, axis, device, replaces=has_table(source)))
             except NoTable as reason:
                 learnings.append(str(reason))
     tables = [table for table in tables if table.bands]
+    learnings = list(dict.fromkeys(learnings))
     if not tables:
         raise Inapplicable("; ".join([*learnings, "no settings were better than the original's at any tuning case"]))
+    try:
+        written = write_table(source, audit, tables)
+    except NotApplicable as reason:
+        raise Inapplicable("; ".join([*learnings, str(reason)])) from reason
     return Proposal(
-        source=write_table(source, audit, tables),
+        source=written,
         changes=tuple(_told(table) for table in tables),
         chosen_settings=_chosen(sweeps),
         sweeps=tuple(sweeps),
@@ -100,7 +108,7 @@ def launched_in(ground: Ground, mode: Mode) -> set[str]:
 def _chosen(sweeps: list[Sweep]) -> dict[str, Settings]:
     chosen: dict[str, Settings] = {}
     for found in sweeps:
-        for case_sweep in found.cases:
+        for case_sweep in (c for c in found.cases if c.finalists):
             chosen.setdefault(case_sweep.case.name, {}).update(case_sweep.best[0])
     return chosen
 

@@ -1,0 +1,178 @@
+"""What each technique writes, and why it declines where it has nothing to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from simulated_gpu import SimulatedGpu
+from simulated_kernel import BACKWARD, FORWARD, Work, launches
+
+from warpsmith.contracts.audit import SourceAudit
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.device import Origin, OriginKind
+from warpsmith.contracts.profile import Bottleneck, ModeProfile, Profile
+from warpsmith.search.bench import Bench
+from warpsmith.search.strategies import CATALOGUE
+from warpsmith.search.strategies.base import Ground, Inapplicable, narrow
+from warpsmith.source.rewrites import NotApplicable
+from warpsmith.source.scan import scan
+from warpsmith.source.table import Band
+
+NEAR_PEAK = {Mode.FORWARD: Bottleneck.NEAR_PEAK, Mode.BACKWARD: Bottleneck.NEAR_PEAK}
+OPEN_BACKWARD = {Mode.FORWARD: Bottleneck.NEAR_PEAK, Mode.BACKWARD: Bottleneck.LATENCY_BOUND}
+
+
+def ground(
+    bench: Bench, bottlenecks: dict[Mode, Bottleneck] = OPEN_BACKWARD, text: str | None = None, goal: Mode = Mode.FULL
+) -> Ground:
+    source = text if text is not None else Path(bench.original.path).read_text()
+    audit = scan(source)
+    return Ground(source, audit, _profile(bench, audit, bottlenecks, goal), bench)
+
+
+def _profile(bench: Bench, audit: SourceAudit, bottlenecks: dict[Mode, Bottleneck], goal: Mode) -> Profile:
+    passes = (Mode.FORWARD, Mode.BACKWARD)
+    return Profile(
+        kernel="rms_norm",
+        run_id="r",
+        goal=goal,
+        source=bench.spec.source,
+        source_sha256=bench.spec.source_sha256,
+        device=bench.device,
+        origin=Origin(kind=OriginKind.MEASURED),
+        baselines=(),
+        launches={c.name: {m: launches(Work(c, m, _original(bench))) for m in passes} for c in bench.spec.tuning_cases},
+        counters=(),
+        evidence_tier="kernel durations",
+        audit=audit,
+        modes=tuple(
+            ModeProfile(mode=mode, bottleneck=found, share_of_ceiling=0.93, headroom_us=1.0, evidence=())
+            for mode, found in bottlenecks.items()
+        ),
+        recommendations=(),
+        expected_variants=1,
+        observations=(),
+    )
+
+
+def _original(bench: Bench) -> str:
+    return Path(bench.original.path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reason"),
+    [
+        ("settings", "forward was left alone: it reaches 93% of its ceiling; backward was left alone"),
+        ("pipelined_loop", "backward was left alone: it reaches 93% of its ceiling; no launched kernel has"),
+        ("cache_hints", "forward was left alone: it reaches 93% of its ceiling; backward was left alone"),
+    ],
+)
+def test_passes_near_their_ceiling_are_left_alone(bench: Bench, gpu: SimulatedGpu, strategy: str, reason: str) -> None:
+    with pytest.raises(Inapplicable, match=reason):
+        CATALOGUE[strategy].propose(ground(bench, NEAR_PEAK))
+    assert gpu.asked == []
+
+
+def test_only_the_pass_that_is_the_goal_is_swept(bench: Bench, gpu: SimulatedGpu) -> None:
+    with pytest.raises(Inapplicable, match="forward was left alone"):
+        CATALOGUE["settings"].propose(ground(bench, goal=Mode.FORWARD))
+    assert gpu.asked == []
+
+
+def test_settings_are_written_as_a_table_with_what_was_chosen_at_each_case(bench: Bench) -> None:
+    proposal = CATALOGUE["settings"].propose(ground(bench))
+
+    assert "_RMS_NORM_BACKWARD_SETTINGS" in proposal.source
+    assert proposal.tables[0].bands == (
+        Band(width=(2048, 4096), rows=(2048, 8192), settings={"num_warps": 4, "programs_per_sm": 4}),
+        Band(width=(4097, 8192), rows=(2048, 8192), settings={"num_warps": 16, "programs_per_sm": 2}),
+    )
+    assert proposal.changes == (
+        "rms_norm_backward: n_cols 2048 to 4096, n_rows 2048 to 8192: num_warps=4 programs_per_sm=4; "
+        "n_cols 4097 to 8192, n_rows 2048 to 8192: num_warps=16 programs_per_sm=2",
+    )
+    assert set(proposal.chosen_settings) == {case.name for case in bench.spec.tuning_cases}
+    assert "num_stages cannot matter: its values compile to the same machine code" in proposal.learnings
+
+
+def test_settings_that_are_no_better_than_the_originals_make_no_variant(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.slowdown = lambda work: 10.0 if work.settings else 1.0
+    with pytest.raises(Inapplicable, match="no settings were better than the original's at any tuning case"):
+        CATALOGUE["settings"].propose(ground(bench))
+
+
+def test_a_case_without_any_settings_that_compile_is_left_out_of_what_was_chosen(
+    bench: Bench, gpu: SimulatedGpu
+) -> None:
+    case = bench.spec.tuning_cases[0].name
+    gpu.compile_failure = lambda work: "no room" if work.settings and work.case.name == case else None
+    assert case not in CATALOGUE["settings"].propose(ground(bench)).chosen_settings
+
+
+def test_settings_that_compile_nowhere_make_no_variant(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.compile_failure = lambda work: "no room" if work.settings else None
+    with pytest.raises(Inapplicable, match="no settings were better"):
+        CATALOGUE["settings"].propose(ground(bench))
+
+
+def test_knobs_that_were_found_inert_are_not_swept_again(bench: Bench, gpu: SimulatedGpu) -> None:
+    told = ground(bench)
+    CATALOGUE["settings"].propose(Ground(told.source, told.audit, told.profile, bench, frozenset({f"{BACKWARD}.num_stages"})))
+    assert not any(f"{BACKWARD}.num_stages" in settings for q in gpu.asked if q.kind == "compile" for settings in q.settings)
+
+
+def test_narrowing_a_proposal_rewrites_the_table_and_keeps_all_else(bench: Bench) -> None:
+    proposal = CATALOGUE["settings"].propose(ground(bench))
+    table = proposal.tables[0]
+    narrowed = narrow(proposal, [table.model_copy(update={"bands": table.bands[:1]})])
+
+    assert "(4097, 8192)" in proposal.source and "(4097, 8192)" not in narrowed.source
+    assert narrowed.changes[-1] == "bands removed where a case was slower"
+    assert narrowed.chosen_settings == proposal.chosen_settings
+
+
+def test_a_tensor_that_is_zeroed_in_vain_is_allocated_empty_once(bench: Bench) -> None:
+    proposal = CATALOGUE["needless_initialisation"].propose(ground(bench))
+    assert "torch.zeros(" not in proposal.source
+    with pytest.raises(Inapplicable, match="no tensor is zeroed and then only stored to"):
+        CATALOGUE["needless_initialisation"].propose(ground(bench, text=proposal.source))
+
+
+def test_loop_stages_become_a_knob_that_is_swept(bench: Bench) -> None:
+    proposal = CATALOGUE["pipelined_loop"].propose(ground(bench))
+    assert "tl.range(program, n_rows, tl.num_programs(0), num_stages=LOOP_STAGES)" in proposal.source
+    assert {band.settings["LOOP_STAGES"] for band in proposal.tables[0].bands} == {2}
+
+
+def test_a_loop_that_names_its_stages_is_left_as_it_is(bench: Bench) -> None:
+    proposal = CATALOGUE["pipelined_loop"].propose(ground(bench))
+    with pytest.raises(Inapplicable, match="no launched kernel has an unpipelined loop over global loads"):
+        CATALOGUE["pipelined_loop"].propose(ground(bench, text=proposal.source))
+
+
+def test_cache_hints_are_kept_only_where_they_are_faster(bench: Bench, gpu: SimulatedGpu) -> None:
+    with pytest.raises(Inapplicable, match=r"eviction policies bring nothing in backward: 0\.99"):
+        CATALOGUE["cache_hints"].propose(ground(bench))
+
+    gpu.slowdown = lambda work: 0.9 if "evict_first" in work.text else 1.0
+    proposal = CATALOGUE["cache_hints"].propose(ground(bench))
+    assert proposal.changes == (f"{BACKWARD}: eviction policies on streamed and reused accesses",)
+    assert FORWARD not in proposal.changes[0]
+
+
+def test_cache_hints_that_run_nowhere_are_inapplicable_and_say_so(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.run_failure = lambda work: "illegal address" if "evict_first" in work.text else None
+    with pytest.raises(Inapplicable, match="no alternative runs at every tuning case"):
+        CATALOGUE["cache_hints"].propose(ground(bench))
+
+
+def test_a_table_that_has_no_place_in_the_source_is_inapplicable(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> str:
+        raise NotApplicable("line 7: num_warps is read before the row's width is known")
+
+    monkeypatch.setattr("warpsmith.search.strategies.settings.write_table", refuse)
+    with pytest.raises(Inapplicable, match="line 7: num_warps is read before"):
+        CATALOGUE["settings"].propose(ground(bench))

@@ -1,0 +1,225 @@
+"""The production file ends as the winner or as the original, byte for byte, and the report says which and why."""
+
+from __future__ import annotations
+
+
+import pytest
+from simulated_kernel import Work
+from simulated_run import KERNEL_TESTS, SOURCE, Run
+
+from warpsmith.contracts.approval import Gate
+from warpsmith.contracts.device import Origin, OriginKind
+from warpsmith.contracts.errors import ApprovalRequired, PreflightError, Rejected
+from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.result import FinalOutcome, FinalResult, RunState, SearchResult
+from warpsmith.measure.worker.protocol import Check, MeasureHostTime, MeasureMemory, Time
+from warpsmith.stages.checkpoints import approve, state_of
+from warpsmith.workspace.documents import read_document, write_document
+from warpsmith.workspace.ledger import Ledger
+
+FAILS_ON_THE_WINNER = f"""
+from pathlib import Path
+
+def test_the_kernel() -> None:
+    assert "_tuned_settings" not in Path({SOURCE!r}).read_text()
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes seconds; the one test that is about it asks for it by the marker `plots` in its name."""
+    if "plots" not in request.node.name:
+        monkeypatch.setattr("warpsmith.stages.reporting.save_plots", lambda *_: ())
+
+
+def original_of(run: Run) -> bytes:
+    return run.workspace.original.read_bytes()
+
+
+def winner_of(run: Run) -> bytes:
+    return run.workspace.variant(3).read_bytes()
+
+
+def is_winner(work: Work) -> bool:
+    return "LOOP_STAGES" in work.text
+
+
+def assert_nothing_happened(run: Run, before: bytes) -> None:
+    assert run.production.read_bytes() == before
+    assert not run.workspace.final_result.exists()
+
+
+def test_the_bytes_that_were_measured_are_the_bytes_that_are_applied(optimized: Run) -> None:
+    result = optimized.finalize()
+
+    assert optimized.production.read_bytes() == winner_of(optimized) != original_of(optimized)
+    assert (result.outcome, result.winner) == (FinalOutcome.APPLIED, 3)
+    assert result.applied_sha256 == optimized.variants()[2].source_sha256
+    assert result.tests is not None and result.tests.counts == {"passed": 1}
+    assert result.style == "no style command is configured"
+    assert read_document(optimized.workspace.final_result, FinalResult) == result
+    assert state_of(optimized.workspace) is RunState.DONE
+
+
+def test_the_report_has_the_diff_the_confirmation_and_the_plots(optimized: Run) -> None:
+    optimized.finalize()
+    page = optimized.workspace.report_page.read_text()
+    assert f"--- a/{SOURCE}" in page and f"+++ b/{SOURCE}" in page
+    assert f"cp optimization/rms_norm/original_rms_norm.py {SOURCE}" in page
+    assert optimized.workspace.report_html.is_file()
+    assert [path.suffix for path in optimized.workspace.plots.iterdir()].count(".png") >= 3
+
+
+def test_the_confirmation_asks_a_seed_that_no_search_used(optimized: Run) -> None:
+    optimized.finalize()
+    measured = [q for q in optimized.gpu.asked if isinstance(q, Check | Time | MeasureMemory | MeasureHostTime)]
+    assert {question.kind for question in measured} == {"check", "time", "memory", "host_time"}
+    assert {question.seed for question in measured} == {1000}
+
+
+def test_failing_tests_bring_the_original_back_byte_for_byte_and_its_tests_are_run_again(optimized: Run) -> None:
+    (optimized.root / KERNEL_TESTS).write_text(FAILS_ON_THE_WINNER)
+    result = optimized.finalize()
+
+    assert optimized.production.read_bytes() == original_of(optimized)
+    assert (result.outcome, result.applied_sha256) == (FinalOutcome.REVERTED, None)
+    assert result.reason == (
+        "the kernel's tests failed on the winner (exit status 1); the original is back and its tests pass"
+    )
+    assert result.tests is not None and result.tests.counts == {"failed": 1}
+    assert [e["event"] for e in Ledger(optimized.workspace.ledger).events()][-3:] == ["applying", "reverted", "finished"]
+
+
+def test_tests_that_fail_on_the_original_too_are_told_apart(optimized: Run) -> None:
+    (optimized.root / KERNEL_TESTS).write_text("def test_the_kernel() -> None:\n    assert False\n")
+    result = optimized.finalize()
+    assert result.reason.endswith("its tests fail too, so they were failing before")
+    assert optimized.production.read_bytes() == original_of(optimized)
+
+
+def test_tests_that_prove_nothing_are_no_pass(optimized: Run) -> None:
+    (optimized.root / KERNEL_TESTS).write_text("import pytest\n\n@pytest.mark.skip\ndef test_the_kernel(): ...\n")
+    result = optimized.finalize()
+    assert result.outcome is FinalOutcome.REVERTED
+    assert "all 1 tests were skipped" in result.reason
+    assert optimized.production.read_bytes() == original_of(optimized)
+
+
+def test_an_interrupt_while_the_tests_run_brings_the_original_back(
+    optimized: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        assert optimized.production.read_bytes() == winner_of(optimized)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("warpsmith.stages.finalizer.run_tests", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        optimized.finalize()
+    assert_nothing_happened(optimized, original_of(optimized))
+
+
+def test_a_run_killed_after_applying_is_finished_by_the_next(optimized: Run) -> None:
+    optimized.production.write_bytes(winner_of(optimized))
+    assert optimized.finalize().outcome is FinalOutcome.APPLIED
+    assert optimized.production.read_bytes() == winner_of(optimized)
+
+
+def test_a_style_command_that_changes_layout_alone_is_kept(optimized: Run) -> None:
+    optimized.configure("""style_command: [python, -c, "import sys; open(sys.argv[1], 'a').write('# end\\\\n')"]""")
+    result = optimized.finalize()
+    assert optimized.production.read_bytes() == winner_of(optimized) + b"# end\n"
+    assert result.style is not None and result.style.endswith("the syntax tree is the one that was measured")
+    assert result.outcome is FinalOutcome.APPLIED
+
+
+def test_a_style_command_that_changes_code_is_undone(optimized: Run) -> None:
+    optimized.configure("""style_command: [python, -c, "import sys; open(sys.argv[1], 'a').write('X = 1\\\\n')"]""")
+    result = optimized.finalize()
+    assert optimized.production.read_bytes() == winner_of(optimized)
+    assert result.style is not None and result.style.endswith("so the measured bytes were put back")
+
+
+def test_a_winner_that_does_not_hold_when_measured_afresh_is_not_applied(optimized: Run) -> None:
+    optimized.gpu.slowdown = lambda work: 2.0 if is_winner(work) else 1.0
+    result = optimized.finalize()
+
+    assert result.outcome is FinalOutcome.NOT_CONFIRMED
+    assert result.reason.startswith("measured afresh, the winner did not hold: ")
+    assert optimized.production.read_bytes() == original_of(optimized)
+    assert "applying" not in {event["event"] for event in Ledger(optimized.workspace.ledger).events()}
+
+
+def test_a_winner_that_is_wrong_on_new_inputs_is_not_applied(optimized: Run) -> None:
+    optimized.gpu.wrong_result = lambda work: "dx is off" if is_winner(work) else None
+    result = optimized.finalize()
+    assert result.outcome is FinalOutcome.NOT_CONFIRMED
+    assert "wrong result: 2048x2048-bf16: dx is off" in result.reason
+    assert optimized.production.read_bytes() == original_of(optimized)
+
+
+def test_no_improvement_is_reported_and_measures_nothing(optimized: Run) -> None:
+    search = read_document(optimized.workspace.search_result, SearchResult)
+    none = search.model_copy(update={"winner": None, "winner_sha256": None})
+    write_document(optimized.workspace.search_result, none)
+    result = optimized.finalize()
+
+    assert (result.outcome, result.confirmation) == (FinalOutcome.NO_IMPROVEMENT, None)
+    assert result.reason == "no variant was accepted: every strategy that the profile recommends was tried"
+    assert optimized.workspace.report_page.is_file() and optimized.workspace.report_html.is_file()
+    assert optimized.production.read_bytes() == original_of(optimized)
+    assert optimized.gpu.asked == []
+
+
+def test_a_production_file_that_changed_since_the_profile_is_refused(optimized: Run) -> None:
+    edited = original_of(optimized) + b"# by hand\n"
+    optimized.production.write_bytes(edited)
+    with pytest.raises(Rejected, match=f"{SOURCE} changed since it was profiled") as caught:
+        optimized.finalize()
+    assert caught.value.next_command == "warpsmith run rms_norm --fresh"
+    assert_nothing_happened(optimized, edited)
+
+
+def test_a_winner_that_is_not_the_file_that_was_measured_is_refused(optimized: Run) -> None:
+    path = optimized.workspace.variant(3)
+    path.write_bytes(path.read_bytes() + b"# touched\n")
+    with pytest.raises(Rejected, match=r"rms_norm_v3\.py is not the file that was measured"):
+        optimized.finalize()
+    assert_nothing_happened(optimized, original_of(optimized))
+
+
+@pytest.mark.parametrize("kind", [OriginKind.RECORDED, OriginKind.PREDICTED])
+def test_a_winner_that_no_gpu_measured_here_is_refused(optimized: Run, kind: OriginKind) -> None:
+    profile = read_document(optimized.workspace.profile, Profile)
+    origin = Origin(kind=kind, gpu="H200", date="2026-01-31")
+    write_document(optimized.workspace.profile, profile.model_copy(update={"origin": origin}))
+    with pytest.raises(Rejected, match="the winner was not measured on a GPU"):
+        optimized.finalize()
+    assert_nothing_happened(optimized, original_of(optimized))
+
+
+def test_an_interactive_run_waits_for_a_persons_yes(optimized: Run) -> None:
+    optimized.ask_for(autonomous=False)
+    with pytest.raises(ApprovalRequired, match=r"comparison\.md waits for a person's approval") as caught:
+        optimized.finalize()
+    assert caught.value.next_command == "warpsmith approve rms_norm --gate finalize"
+    assert_nothing_happened(optimized, original_of(optimized))
+
+    approve(optimized.workspace, Gate.FINALIZE, from_terminal=False)
+    assert optimized.finalize().outcome is FinalOutcome.APPLIED
+
+
+def test_where_only_a_terminal_counts_even_an_autonomous_run_waits(optimized: Run) -> None:
+    optimized.configure("approval: tty")
+    approve(optimized.workspace, Gate.FINALIZE, from_terminal=False)
+    with pytest.raises(ApprovalRequired, match="from a terminal"):
+        optimized.finalize()
+    assert_nothing_happened(optimized, original_of(optimized))
+
+    approve(optimized.workspace, Gate.FINALIZE, from_terminal=True)
+    assert optimized.finalize().outcome is FinalOutcome.APPLIED
+
+
+def test_without_a_search_there_is_nothing_to_finalize(profiled: Run) -> None:
+    with pytest.raises(PreflightError, match="stage 3 builds on the search") as caught:
+        profiled.finalize()
+    assert caught.value.next_command == "warpsmith optimize rms_norm"

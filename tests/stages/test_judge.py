@@ -1,0 +1,148 @@
+"""One candidate, from admission to verdict: the first step that fails ends it, and no failure is a pass."""
+
+from __future__ import annotations
+
+import pytest
+from simulated_gpu import DEVICE
+from simulated_run import Run
+
+from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.variant import VariantStatus
+from warpsmith.contracts.verdict import Outcome
+from warpsmith.measure.worker.protocol import Time
+from warpsmith.search.bench import Bench
+from warpsmith.stages.judge import LONGER_ROUNDS, Judgement, Rules, Standing, judge
+from warpsmith.verdict.thresholds import Thresholds
+
+RULES = Rules(Mode.FULL, Thresholds(), noise_floor=0.0005)
+MARK = "# candidate\n"
+
+
+@pytest.fixture
+def bench(profiled: Run) -> Bench:
+    session = profiled.session()
+    return session.bench(session.describe(), DEVICE)
+
+
+def judged(run: Run, bench: Bench, change: str = MARK, *, best: str | None = None, rules: Rules = RULES) -> Judgement:
+    original = run.workspace.original.read_text()
+    text = original + change
+    standing = Standing(
+        name="v2",
+        source=bench.keep("v2", text),
+        text=text,
+        best_name=None if best is None else "v1",
+        best_source=None if best is None else bench.keep("v1", original + best),
+    )
+    return judge(bench, standing, rules, original)
+
+
+def kinds(run: Run) -> list[str]:
+    return [question.kind for question in run.gpu.asked]
+
+
+def test_a_faster_candidate_is_accepted_and_measured_everywhere(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.slowdown = lambda work: 0.8 if MARK in work.text else 1.0
+    found = judged(profiled, bench)
+
+    assert found.status is VariantStatus.JUDGED
+    assert found.verdict is not None and found.verdict.outcome is Outcome.ACCEPTED
+    assert found.verdict.goal is not None and found.verdict.goal.value == pytest.approx(1.25, rel=0.01)
+    assert {(t.case.name, t.mode) for t in found.timings} == {(c.name, m) for c in bench.spec.cases for m in Mode}
+    assert {m.mode for m in found.memories} == set(Mode)
+
+
+def test_a_candidate_that_is_not_admitted_is_not_even_compiled(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.asked.clear()
+    found = judged(profiled, bench, "import os\n")
+
+    assert (found.status, found.verdict) == (VariantStatus.NOT_ADMITTED, None)
+    assert found.detail is not None and "imports os" in found.detail
+    assert profiled.gpu.asked == []
+
+
+def test_a_candidate_that_does_not_compile_is_not_checked(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.compile_failure = lambda work: "out of shared memory" if MARK in work.text else None
+    profiled.gpu.asked.clear()
+    found = judged(profiled, bench)
+
+    assert (found.status, found.detail) == (
+        VariantStatus.COMPILE_FAILED,
+        "2048x2048-bf16, forward: out of shared memory",
+    )
+    assert kinds(profiled) == ["compile"]
+
+
+def test_a_wrong_result_at_one_held_out_case_is_enough_and_nothing_is_timed(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.wrong_result = lambda work: "dx is off" if work.case.name == "64x8192-bf16" else None
+    profiled.gpu.asked.clear()
+    found = judged(profiled, bench)
+
+    assert (found.status, found.detail, found.verdict) == (
+        VariantStatus.INCORRECT,
+        "wrong result: 64x8192-bf16: dx is off",
+        None,
+    )
+    assert "time" not in kinds(profiled)
+
+
+def test_a_candidate_slower_than_the_original_is_rejected_on_the_tuning_cases_alone(
+    profiled: Run, bench: Bench
+) -> None:
+    profiled.gpu.slowdown = lambda work: 1.05 if MARK in work.text else 1.0
+    found = judged(profiled, bench)
+
+    assert found.verdict is not None and found.verdict.outcome is Outcome.REJECTED
+    assert found.verdict.reasons[0].startswith("slower than the original over the tuning cases: 0.952")
+    assert [(t.case.role, t.mode) for t in found.timings] == [(Role.TUNING, Mode.FULL)] * len(bench.spec.tuning_cases)
+    assert found.memories == ()
+
+
+def test_a_candidate_slower_than_the_best_so_far_is_rejected_though_it_beats_the_original(
+    profiled: Run, bench: Bench
+) -> None:
+    speeds = {"# best\n": 0.7, MARK: 0.8}
+    profiled.gpu.slowdown = lambda work: next((s for mark, s in speeds.items() if mark in work.text), 1.0)
+    found = judged(profiled, bench, best="# best\n")
+
+    assert found.verdict is not None and found.verdict.outcome is Outcome.REJECTED
+    assert found.verdict.reasons[0].startswith("slower than the best so far, v1 over the tuning cases: 0.875")
+    assert found.verdict.over_best is not None and found.verdict.over_best.value == pytest.approx(0.875, rel=0.01)
+
+
+def test_a_candidate_that_crashes_while_it_is_timed_is_rejected_with_the_reason(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.run_failure = lambda work: "illegal address" if MARK in work.text and work.width == 8192 else None
+    found = judged(profiled, bench)
+
+    assert found.verdict is not None and found.verdict.outcome is Outcome.REJECTED
+    assert "v2 fails at 8192x8192-bf16, full: illegal address" in found.verdict.reasons
+
+
+def test_a_worker_that_dies_makes_a_failed_candidate_and_no_verdict(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.worker_failure = lambda question: "signal 11" if question.kind == "check" else None
+    found = judged(profiled, bench)
+    assert (found.status, found.detail, found.verdict) == (VariantStatus.FAILED, "died: signal 11", None)
+
+
+def test_a_regression_at_one_case_of_a_faster_candidate_is_mixed_and_names_the_case(
+    profiled: Run, bench: Bench
+) -> None:
+    profiled.gpu.slowdown = lambda work: (
+        1.0 if MARK not in work.text else 1.1 if work.case.name == "8192x2048-bf16" else 0.8
+    )
+    found = judged(profiled, bench)
+
+    assert found.verdict is not None and found.verdict.outcome is Outcome.MIXED
+    assert found.verdict.reasons[0].startswith("held-out case 8192x2048-bf16 regressed in full")
+
+
+def test_an_inconclusive_candidate_is_measured_longer_exactly_once(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.slowdown = lambda work: 1 / 1.01 if MARK in work.text else 1.0
+    rules = Rules(Mode.FULL, Thresholds(minimum_effect=0.0101), noise_floor=None)
+    profiled.gpu.asked.clear()
+    found = judged(profiled, bench, rules=rules)
+
+    longer = [q for q in profiled.gpu.asked if isinstance(q, Time) and q.rounds == LONGER_ROUNDS]
+    assert [(q.case, q.mode) for q in longer] == [(case, Mode.FULL) for case in bench.spec.tuning_cases]
+    assert found.verdict is not None and found.verdict.outcome is Outcome.INCONCLUSIVE
+    assert "kept as inconclusive after a longer run" in found.verdict.reasons[0]

@@ -1,0 +1,137 @@
+"""Stage 1: what is wrong with a kernel is said before anything is measured; what is right ends in a profile."""
+
+from __future__ import annotations
+
+import pytest
+from simulated_gpu import CASES
+from simulated_kernel import BACKWARD, FORWARD
+from simulated_run import KERNEL_TESTS, SOURCE, TARGET_FILE, Run
+
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.errors import PreflightError
+from warpsmith.contracts.profile import Bottleneck, Profile
+from warpsmith.measure.worker.protocol import WorkerError
+from warpsmith.workspace.documents import read_document
+
+
+def profile_of(run: Run) -> Profile:
+    return read_document(run.workspace.profile, Profile)
+
+
+def refused(run: Run) -> PreflightError:
+    """The error of a profile that must not come to be, and must not have timed anything."""
+    with pytest.raises(PreflightError) as caught:
+        run.profile()
+    assert not run.workspace.profile.exists()
+    assert "time" not in {question.kind for question in run.gpu.asked}
+    return caught.value
+
+
+def test_the_profile_says_what_holds_each_pass_back_and_what_to_try(profiled: Run) -> None:
+    profile = profile_of(profiled)
+    assert {m.mode: m.bottleneck for m in profile.modes} == {
+        Mode.FORWARD: Bottleneck.NEAR_PEAK,
+        Mode.BACKWARD: Bottleneck.LATENCY_BOUND,
+        Mode.FULL: Bottleneck.MEMORY_BOUND,
+    }
+    assert profile.recommendations[0].strategy == "settings"
+    assert "forward is left alone" in profile.recommendations[0].why
+    assert profiled.workspace.profile_page.is_file() and profiled.workspace.baseline_csv.is_file()
+
+
+def test_every_case_mode_and_provider_has_a_baseline_and_a_missing_provider_says_why(profiled: Run) -> None:
+    rows = profile_of(profiled).baselines
+    assert {(r.case, r.mode, r.provider) for r in rows} == {
+        (case, mode, provider) for case in CASES for mode in Mode for provider in ("original", "torch", "liger")
+    }
+    assert {(r.time_ms, r.unavailable) for r in rows if r.provider == "liger"} == {
+        (None, "No module named 'liger_kernel'")
+    }
+    assert all(r.time_ms is not None and r.peak_bytes for r in rows if r.provider != "liger")
+
+
+def test_the_snapshot_is_the_production_file_and_the_production_file_is_untouched(profiled: Run) -> None:
+    assert profiled.workspace.original.read_bytes() == profiled.production.read_bytes()
+    assert {record.jit_function for record in profile_of(profiled).launches[CASES[0]][Mode.FORWARD]} == {FORWARD}
+    assert {record.jit_function for record in profile_of(profiled).launches[CASES[0]][Mode.BACKWARD]} == {BACKWARD}
+
+
+def test_counters_that_are_refused_are_asked_for_once(profiled: Run) -> None:
+    (refusal,) = profile_of(profiled).counters
+    assert (refusal.rows, refusal.unavailable) == ((), "ncu is not on the path")
+    assert profile_of(profiled).evidence_tier == "kernel durations"
+
+
+def test_profiling_again_measures_nothing_and_ends_the_same(profiled: Run) -> None:
+    before = profile_of(profiled)
+    profiled.workspace.profile.unlink()
+    assert profiled.profile() == before
+    assert profiled.gpu.asked == []
+
+
+def test_a_target_that_cannot_be_loaded_says_why_and_which_file_to_edit(run: Run) -> None:
+    run.gpu.target_failure = "must define `target = Target(...)`"
+    error = refused(run)
+    assert error.message == "the target cannot be loaded: bad_target: must define `target = Target(...)`"
+    assert error.next_command == f"edit {run.root / TARGET_FILE}"
+
+
+def test_tests_that_are_not_there_are_named(run: Run) -> None:
+    (run.root / KERNEL_TESTS).unlink()
+    assert refused(run).message == f"{TARGET_FILE} names tests that are not there: {KERNEL_TESTS}"
+
+
+def test_a_target_without_tests_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    describe = type(run.session()).describe
+    monkeypatch.setattr(
+        "warpsmith.stages.session.Session.describe", lambda session: describe(session).model_copy(update={"tests": ()})
+    )
+    error = refused(run)
+    assert error.message == f"{TARGET_FILE} names no tests: without them a winner could not be applied safely"
+    assert error.next_command == f"add tests=(...) to {TARGET_FILE}"
+
+
+def test_a_call_that_launches_no_kernel_of_the_source_is_refused(run: Run) -> None:
+    run.gpu.launches_nothing = True
+    error = refused(run)
+    assert f"calling rms_norm at {CASES[0]}, forward, launched no Triton kernel of {SOURCE}" in error.message
+    assert error.next_command == f"edit {TARGET_FILE}"
+
+
+def test_an_original_that_does_not_compile_is_refused(run: Run) -> None:
+    run.gpu.compile_failure = lambda work: "out of shared memory" if work.mode is Mode.BACKWARD else None
+    assert refused(run).message == f"{SOURCE} fails at {CASES[0]}, backward: out of shared memory"
+
+
+def test_an_original_that_fails_its_own_gate_is_refused(run: Run) -> None:
+    run.gpu.wrong_result = lambda work: "two calls differ"
+    assert refused(run).message == (
+        f"the original does not pass its own gate: {CASES[0]}: two calls differ (and {len(CASES) - 1} more)"
+    )
+
+
+def test_a_reference_that_computes_something_else_is_refused(run: Run) -> None:
+    run.gpu.original_rms = 0.5
+    error = refused(run)
+    assert error.message.startswith(f"the reference disagrees with the original at {CASES[0]}, dx: ")
+    assert "error 0.5, expected below 0.125" in error.message
+    assert error.next_command == f"edit `reference` in {TARGET_FILE}"
+
+
+def test_a_production_file_that_changed_since_the_run_began_is_refused(run: Run) -> None:
+    run.workspace.original.write_bytes(run.production.read_bytes() + b"# before\n")
+    error = refused(run)
+    assert error.message == f"{SOURCE} has changed since this run began"
+    assert error.next_command == "warpsmith run rms_norm --fresh"
+
+
+def test_a_worker_that_dies_leaves_a_run_that_goes_on_where_it_was(run: Run) -> None:
+    run.gpu.worker_failure = lambda question: "signal 9" if question.kind == "memory" else None
+    with pytest.raises(WorkerError, match="died: signal 9"):
+        run.profile()
+    answered = [question.identity for question in run.gpu.asked if question.kind != "memory"]
+
+    run.gpu.worker_failure = lambda question: None
+    run.gpu.asked.clear()
+    run.profile()
+    assert not set(answered) & {question.identity for question in run.gpu.asked}

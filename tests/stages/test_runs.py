@@ -1,0 +1,78 @@
+"""A run is begun once, gone on with until it is finished, and never mixed with another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from simulated_run import Run, make_repository
+
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.errors import UsageError
+from warpsmith.contracts.request import Request
+from warpsmith.stages.runs import Options, begin
+from warpsmith.workspace.documents import read_document, write_text
+from warpsmith.workspace.layout import Workspace
+from warpsmith.workspace.runs import archived_runs
+
+
+def test_a_new_run_has_what_was_asked_for_and_defaults_for_the_rest(tmp_path: Path) -> None:
+    workspace = Workspace(make_repository(tmp_path), "rms_norm")
+    request = begin(workspace, "rms_norm", Options(goal=Mode.BACKWARD, max_variants=3))
+
+    assert (request.goal, request.max_variants, request.autonomous) == (Mode.BACKWARD, 3, False)
+    assert read_document(workspace.request, Request) == request
+    last = workspace.last_event()
+    assert last is not None and (last["event"], last["run_id"]) == ("begun", request.run_id)
+
+
+def test_an_unfinished_run_is_gone_on_with(profiled: Run) -> None:
+    before = read_document(profiled.workspace.request, Request)
+    assert begin(profiled.workspace, "rms_norm", Options()) == before
+    assert begin(profiled.workspace, "rms_norm", Options(goal=Mode.FULL)) == before
+    assert profiled.workspace.profile.is_file()
+
+
+def test_an_unfinished_run_may_become_autonomous_and_interactive_again(profiled: Run) -> None:
+    for autonomous in (False, True):
+        begin(profiled.workspace, "rms_norm", Options(autonomous=autonomous))
+        assert read_document(profiled.workspace.request, Request).autonomous is autonomous
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (Options(goal=Mode.FORWARD), "goal"),
+        (Options(max_variants=2), "max_variants"),
+        (Options(target_speedup=1.5, device="1"), "target_speedup, device"),
+    ],
+)
+def test_options_that_contradict_an_unfinished_run_are_refused_by_name(
+    profiled: Run, options: Options, named: str
+) -> None:
+    before = profiled.workspace.request.read_bytes()
+    with pytest.raises(UsageError, match=f"is unfinished and has another {named}$") as caught:
+        begin(profiled.workspace, "rms_norm", options)
+    assert caught.value.next_command is not None and "--fresh" in caught.value.next_command
+    assert profiled.workspace.request.read_bytes() == before
+
+
+def test_a_fresh_run_moves_the_unfinished_one_to_history_whole(profiled: Run) -> None:
+    old = read_document(profiled.workspace.request, Request)
+    profile = profiled.workspace.profile.read_bytes()
+    new = begin(profiled.workspace, "rms_norm", Options(goal=Mode.FORWARD, fresh=True))
+
+    (archived,) = archived_runs(profiled.workspace)
+    assert archived.name == old.run_id
+    assert (archived / "profile.json").read_bytes() == profile
+    assert read_document(archived / "request.json", Request) == old
+    assert (new.goal, new.run_id != old.run_id) == (Mode.FORWARD, True)
+    assert not profiled.workspace.profile.exists()
+
+
+def test_after_a_finished_run_the_next_begins_anew_and_keeps_it(optimized: Run) -> None:
+    write_text(optimized.workspace.final_result, "{}")
+    begin(optimized.workspace, "rms_norm", Options(max_variants=2))
+    (archived,) = archived_runs(optimized.workspace)
+    assert (archived / "rms_norm_v3.py").is_file()
+    assert not optimized.workspace.variant(3).exists()
