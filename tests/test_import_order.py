@@ -169,10 +169,11 @@ def _wrong_arrow_in_measure(module: str, imported: str, src: Path) -> str | None
 
 
 def _may_use_the_gpu(module: str) -> bool:
-    """The kernel library, and measure but for its worker room, whose one half runs in the parent process."""
-    return room(module) == "kernels" or (
-        room(module) == "measure" and not module.startswith(f"{PACKAGE}.measure.worker")
-    )
+    """The kernel library, and measure but for that half of its worker room that runs in the parent process."""
+    worker = f"{PACKAGE}.measure.worker"
+    if module in (f"{worker}.inputs", f"{worker}.calls"):
+        return True
+    return room(module) == "kernels" or (room(module) == "measure" and not module.startswith(worker))
 
 
 def _io_calls(path: Path) -> Iterator[ast.Call]:

@@ -10,8 +10,10 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
+import triton
 from torch import Tensor
 from torch.nn import functional
 
@@ -28,6 +30,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:rms_norm. Triton cannot run on C
 # The kernels, interpreted on the CPU
 
 
+def interpreter_cannot_loop() -> bool:
+    """Triton before 3.7 turns the bounds of a `range` into integers in a way that numpy from 2.4 on refuses."""
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    try:
+        int(np.array([3]))
+    except TypeError:
+        return version < (3, 7)
+    return False
+
+
 @pytest.fixture(scope="module")
 def interpreted_errors() -> dict[str, dict[str, float]]:
     script = Path(__file__).with_name("interpreted_rms_norm.py")
@@ -38,6 +50,7 @@ def interpreted_errors() -> dict[str, dict[str, float]]:
     return errors
 
 
+@pytest.mark.skipif(interpreter_cannot_loop(), reason="this triton's interpreter cannot loop with this numpy")
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-6), ("float16", 4e-3)])
 def test_interpreted_kernels_match_float64(
     interpreted_errors: dict[str, dict[str, float]], dtype: str, tolerance: float

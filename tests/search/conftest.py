@@ -11,12 +11,12 @@ import pytest
 # Test modules are imported by path, so what they share is found only if they are told where.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "stages"))
 
-from simulated_gpu import DEVICE, SimulatedGpu, described  # noqa: E402
-from simulated_run import SOURCE, TARGET_FILE, make_repository  # noqa: E402
+from simulated_gpu import DEVICE, SimulatedGpu, described
+from simulated_run import SOURCE, TARGET_FILE, make_repository
 
-from warpsmith.contracts.measurement import SourceRef  # noqa: E402
-from warpsmith.measure.worker.protocol import TargetRef  # noqa: E402
-from warpsmith.search.bench import Bench  # noqa: E402
+from warpsmith.contracts.measurement import SourceRef
+from warpsmith.measure.worker.protocol import TargetRef
+from warpsmith.search.bench import Bench
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,9 +118,10 @@ def test_settings_that_compile_nowhere_make_no_variant(bench: Bench, gpu: Simula
 
 
 def test_knobs_that_were_found_inert_are_not_swept_again(bench: Bench, gpu: SimulatedGpu) -> None:
-    told = ground(bench)
-    CATALOGUE["settings"].propose(Ground(told.source, told.audit, told.profile, bench, frozenset({f"{BACKWARD}.num_stages"})))
-    assert not any(f"{BACKWARD}.num_stages" in settings for q in gpu.asked if q.kind == "compile" for settings in q.settings)
+    stages = f"{BACKWARD}.num_stages"
+    CATALOGUE["settings"].propose(replace(ground(bench), inert=frozenset({stages})))
+    compiled = [settings for question in gpu.asked if question.kind == "compile" for settings in question.settings]
+    assert compiled and not any(stages in settings for settings in compiled)
 
 
 def test_narrowing_a_proposal_rewrites_the_table_and_keeps_all_else(bench: Bench) -> None:
@@ -167,9 +169,7 @@ def test_cache_hints_that_run_nowhere_are_inapplicable_and_say_so(bench: Bench, 
         CATALOGUE["cache_hints"].propose(ground(bench))
 
 
-def test_a_table_that_has_no_place_in_the_source_is_inapplicable(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_that_has_no_place_in_the_source_is_inapplicable(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> str:
         raise NotApplicable("line 7: num_warps is read before the row's width is known")
 

@@ -15,7 +15,7 @@ from warpsmith.contracts.measurement import SourceRef
 from warpsmith.measure.worker.protocol import Time
 from warpsmith.search.bench import Bench
 from warpsmith.search.space import sweepable
-from warpsmith.search.sweep import MAX_FINALISTS, ORIGINAL, Reading, Sweep, sweep
+from warpsmith.search.sweep import MAX_FINALISTS, Reading, Sweep, sweep
 from warpsmith.search.table import NoTable, settings_table
 from warpsmith.source.scan import scan
 from warpsmith.source.table import Band
@@ -48,23 +48,36 @@ def timed(gpu: SimulatedGpu, case: str = NARROW) -> list[list[dict[str, int]]]:
 def test_of_settings_with_identical_machine_code_one_is_timed_and_the_others_say_which(
     bench: Bench, gpu: SimulatedGpu
 ) -> None:
+    gpu.also_in_code = lambda work: work.settings.get(STAGES) if work.width == 8192 else None
     found = swept(bench)
     first, final = timed(gpu)
 
     assert {(s[WARPS], s[STAGES], s[PROGRAMS]) for s in first if s} == {
-        (warps, 3, programs) for warps in (1, 2, 4, 8, 16, 32) for programs in (1, 2, 4, 8, 16)
+        (warps, 1, programs) for warps in (1, 2, 4, 8, 16, 32) for programs in (1, 2, 4, 8, 16)
     }
     assert all(settings in first for settings in final)
-    same = [r for r in readings_of(found) if r.settings.get(STAGES) != 3]
+    same = [reading for reading in readings_of(found) if reading.settings[STAGES] != 1]
     assert len(same) == 6 * 4
-    assert {r.time_ms for r in same} == {None}
-    assert next(r.note for r in same if r.settings == {WARPS: 8, STAGES: 1}) == (
-        "same machine code as num_stages=3 num_warps=8"
+    assert {reading.time_ms for reading in same} == {None}
+    assert next(reading.note for reading in same if reading.settings == {WARPS: 8, STAGES: 3}) == (
+        "same machine code as num_stages=1 num_warps=8"
     )
 
 
-def test_a_knob_whose_values_change_no_machine_code_is_inert_and_a_host_knob_never_is(bench: Bench) -> None:
-    assert [knob.id for knob in swept(bench).inert_knobs] == [STAGES]
+def test_a_block_that_no_thread_can_hold_is_not_compiled_and_says_so(bench: Bench, gpu: SimulatedGpu) -> None:
+    found = swept(bench)
+    wide = {r.settings[WARPS]: r.note for r in readings_of(found, "8192x8192-bf16") if r.note}
+    assert wide == {
+        1: "not compiled: 256 elements a thread do not fit its registers",
+        2: "not compiled: 128 elements a thread do not fit its registers",
+    }
+    assert not any(settings.get(WARPS) in wide for settings in timed(gpu, "8192x8192-bf16")[0])
+
+
+def test_a_knob_whose_values_change_no_machine_code_is_inert_and_is_not_swept(bench: Bench) -> None:
+    found = swept(bench)
+    assert [knob.id for knob in found.inert_knobs] == [STAGES]
+    assert [knob.id for knob in found.knobs] == [WARPS, PROGRAMS]
 
 
 def test_settings_that_do_not_compile_are_left_out_with_the_reason(bench: Bench, gpu: SimulatedGpu) -> None:
@@ -73,7 +86,7 @@ def test_settings_that_do_not_compile_are_left_out_with_the_reason(bench: Bench,
 
     assert {r.note for r in readings_of(found) if r.settings[WARPS] == 32} == {"too many threads"}
     assert not any(settings.get(WARPS) == 32 for settings in timed(gpu)[0])
-    assert found.cases[0].best[0] == {WARPS: 4, STAGES: 3, PROGRAMS: 4}
+    assert found.cases[0].best[0] == {WARPS: 4, PROGRAMS: 4}
 
 
 def test_settings_that_fail_to_run_are_left_out_with_the_reason(bench: Bench, gpu: SimulatedGpu) -> None:
@@ -103,7 +116,7 @@ def test_a_case_where_nothing_compiles_but_the_original_has_no_finalist_and_harm
     by_case = {case_sweep.case.name: case_sweep for case_sweep in found.cases}
 
     assert by_case[NARROW].finalists == ()
-    assert by_case["8192x8192-bf16"].best[0] == {WARPS: 16, STAGES: 3, PROGRAMS: 2}
+    assert by_case["8192x8192-bf16"].best[0] == {WARPS: 16, PROGRAMS: 2}
     assert settings_table(found, "N", bench.device).bands == (
         Band(width=(2049, 4096), rows=(2048, 8192), settings={"num_warps": 4, "programs_per_sm": 4}),
         Band(width=(4097, 8192), rows=(2048, 8192), settings={"num_warps": 16, "programs_per_sm": 2}),
@@ -134,7 +147,9 @@ def test_the_table_is_keyed_by_the_host_variables_that_hold_width_and_rows_at_ev
 def test_without_a_host_variable_for_the_width_there_is_no_table_and_it_says_why(bench: Bench) -> None:
     found = swept(bench)
     keyless = [
-        replace(each, original_launches=tuple(r.model_copy(update={"host_integers": {}}) for r in each.original_launches))
+        replace(
+            each, original_launches=tuple(r.model_copy(update={"host_integers": {}}) for r in each.original_launches)
+        )
         for each in found.cases
     ]
     with pytest.raises(NoTable, match="rms_norm_backward has no integer variable that holds the row width"):

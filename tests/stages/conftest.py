@@ -11,7 +11,7 @@ import pytest
 # Test modules are imported by path, so their neighbours are found only if they are told where.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from simulated_run import Run, make_repository  # noqa: E402
+from simulated_run import Run, make_repository
 
 
 @pytest.fixture

@@ -125,7 +125,9 @@ def described(root: Path) -> TargetSpec:
 
 @dataclass
 class SimulatedGpu:
-    """`slowdown` multiplies a duration; the other hooks return what goes wrong, or None. `watch` sees each question."""
+    """`slowdown` multiplies a duration; `also_in_code` is what the machine code depends on besides; the
+    other hooks return what goes wrong, or None. `watch` sees each question.
+    """
 
     root: Path
     slowdown: Callable[[Work], float] = no_change
@@ -134,6 +136,7 @@ class SimulatedGpu:
     wrong_result: Callable[[Work], str | None] = no_failure
     worker_failure: Callable[[AnyQuestion], str | None] = lambda question: None
     target_failure: str | None = None
+    also_in_code: Callable[[Work], object] = lambda work: None
     launches_nothing: bool = False
     original_rms: float = 1e-4
     watch: Callable[[AnyQuestion], None] = lambda question: None
@@ -182,16 +185,15 @@ class SimulatedGpu:
         work = Work(question.case, question.mode, text_of(question.source), settings)
         if failure := self.compile_failure(work):
             return CompiledSettings(settings=settings, failure=failure)
-        return CompiledSettings(settings=settings, launches=() if self.launches_nothing else launches(work))
+        launched = () if self.launches_nothing else launches(work, self.also_in_code(work))
+        return CompiledSettings(settings=settings, launches=launched)
 
     def _check(self, question: Check) -> Correctness:
         text = text_of(question.candidate)
         checks = []
         for case in question.cases:
             failure = self.wrong_result(Work(case, Mode.FULL, text))
-            checks.append(
-                CaseCheck(case=case, errors=(self._error(),), failures=() if failure is None else (failure,))
-            )
+            checks.append(CaseCheck(case=case, errors=(self._error(),), failures=() if failure is None else (failure,)))
         return Correctness(source_sha256=question.candidate.sha256, checks=tuple(checks))
 
     def _error(self) -> OutputError:
@@ -260,5 +262,7 @@ def text_of(source: SourceRef) -> str:
 
 def _noisy(time_ms: float, question: Time, name: str, number: int) -> tuple[float, ...]:
     """Samples that scatter by 0.1%, the same ones whenever the same thing is asked."""
-    draw = random.Random(f"{question.seed} {question.case.name} {question.mode.value} {name} {question.rounds} {number}")
+    draw = random.Random(
+        f"{question.seed} {question.case.name} {question.mode.value} {name} {question.rounds} {number}"
+    )
     return tuple(time_ms * (1 + draw.gauss(0.0, 0.001)) for _ in range(3))

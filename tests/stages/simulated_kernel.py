@@ -1,4 +1,4 @@
-"""How long the RMSNorm kernel takes on a GPU that is only arithmetic: a function of case, mode, source text and settings.
+"""How long RMSNorm takes on a GPU that is only arithmetic: a function of case, mode, source text and settings.
 
 The backward pass is far from its ceiling and gains from more programs an SM, from other warps, from loop stages
 and from not zeroing its partial sums; the forward pass is near its ceiling and gains from nothing.
@@ -77,15 +77,16 @@ def _pass_us(work: Work, mode: Mode, costs: dict[Mode, Cost]) -> float:
     return ideal_us / share + (ZEROING_US if "torch.zeros(" in work.text else 0.0)
 
 
-def launches(work: Work) -> tuple[LaunchRecord, ...]:
+def launches(work: Work, also_in_code: object = None) -> tuple[LaunchRecord, ...]:
     """What the call launches. Launch stages change nothing of the machine code; warps and loop stages do."""
     rows = math.prod(size for axis, size in work.case.axes.items() if axis != "N")
-    return tuple(_launch(work, kernel, rows) for kernel in KERNELS[work.mode])
+    return tuple(_launch(work, kernel, rows, also_in_code) for kernel in KERNELS[work.mode])
 
 
-def _launch(work: Work, kernel: str, rows: int) -> LaunchRecord:
+def _launch(work: Work, kernel: str, rows: int, also_in_code: object) -> LaunchRecord:
     warps, programs = work.warps(kernel), SM_COUNT * work.programs_per_sm
-    binary = repr((_function(work.text, kernel), work.block, warps, work.knob(kernel, "LOOP_STAGES", 1)))
+    stages = work.knob(kernel, "LOOP_STAGES", 1)
+    binary = repr((_function(work.text, kernel), work.block, warps, stages, also_in_code))
     integers = {"n_rows": rows, "n_cols": work.width, "block_size": work.block, "num_warps": warps}
     return LaunchRecord(
         jit_function=kernel,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 from simulated_kernel import Work
 from simulated_run import KERNEL_TESTS, SOURCE, Run
@@ -87,7 +86,11 @@ def test_failing_tests_bring_the_original_back_byte_for_byte_and_its_tests_are_r
         "the kernel's tests failed on the winner (exit status 1); the original is back and its tests pass"
     )
     assert result.tests is not None and result.tests.counts == {"failed": 1}
-    assert [e["event"] for e in Ledger(optimized.workspace.ledger).events()][-3:] == ["applying", "reverted", "finished"]
+    assert [e["event"] for e in Ledger(optimized.workspace.ledger).events()][-3:] == [
+        "applying",
+        "reverted",
+        "finished",
+    ]
 
 
 def test_tests_that_fail_on_the_original_too_are_told_apart(optimized: Run) -> None:

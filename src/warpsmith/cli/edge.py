@@ -47,6 +47,8 @@ def _fail_unexpectedly(error: Exception, wants_json: bool) -> None:
 
     if isinstance(error, ClickException):
         error.show()  # type: ignore[attr-defined]
+        if wants_json:
+            _print_json(error.format_message(), ExitCode.USAGE, None)  # type: ignore[attr-defined]
         sys.exit(ExitCode.USAGE)
     if isinstance(error, WorkerError):
         _fail(str(error), _worker_exit_code(error.failure.status), "warpsmith doctor", wants_json)
@@ -72,5 +74,9 @@ def _fail(message: str, code: ExitCode, next_command: str | None, wants_json: bo
     if next_command:
         print(f"  next: {next_command}", file=sys.stderr)
     if wants_json:
-        print(json.dumps({"error": {"message": message, "exit_code": int(code), "next_command": next_command}}))
+        _print_json(message, code, next_command)
     sys.exit(code)
+
+
+def _print_json(message: str, code: ExitCode, next_command: str | None) -> None:
+    print(json.dumps({"error": {"message": message, "exit_code": int(code), "next_command": next_command}}))

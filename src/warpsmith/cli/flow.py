@@ -32,7 +32,6 @@ EXIT_CODES = {
     FinalOutcome.REVERTED: ExitCode.REJECTED,
 }
 
-
 QUESTIONS = {
     Gate.OPTIMIZE: "Search for a faster version?",
     Gate.FINALIZE: "Put the winner into the production file?",
@@ -159,10 +158,7 @@ class Flow:
         if not self.interactive:
             return False
         print_markdown(page.read_text(encoding="utf-8"))
-        question = (
-            "Search for a faster version?" if gate is Gate.OPTIMIZE else "Put the winner into the production file?"
-        )
-        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        print(f"{QUESTIONS[gate]} [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             return False
         checkpoints.approve(self.workspace, gate, from_terminal=True)

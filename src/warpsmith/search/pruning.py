@@ -53,7 +53,7 @@ def probe(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode) -
             continue
         launches[question.case.name] = original.launches
         code = binary(original)
-        changing |= {next(iter(other.settings)) for other in others if binary(other) != code}
+        changing |= {next(iter(other.settings)) for other in others if binary(other) not in (code, None)}
     return Probe(launches, tuple(k for k in probed if k.id not in changing and launches), failures)
 
 

@@ -43,12 +43,8 @@ class Point:
         return {key for key, time_ms in self.times_ms.items() if time_ms <= best * (1 + TOLERANCE)}
 
 
-def settings_table(sweep: Sweep, width_axis: str, device: DeviceFacts, *, replaces: bool = False) -> SettingsTable:
-    """The table for the one jit function that was swept. Raises NoTable.
-
-    `replaces` says that the swept source had a table, which this one takes the place of: what that source did by
-    itself is then no longer to be had, so every band names its settings.
-    """
+def settings_table(sweep: Sweep, width_axis: str, device: DeviceFacts) -> SettingsTable:
+    """The table for the one jit function that was swept. Raises NoTable."""
     (jit_function,) = {knob.jit_function for knob in sweep.knobs}
     launches = [(c.case, _launch_of(jit_function, c.original_launches)) for c in sweep.cases]
     if not launches:
@@ -63,7 +59,7 @@ def settings_table(sweep: Sweep, width_axis: str, device: DeviceFacts, *, replac
         tensor=_tensor_variable(launches),
         width_variable=_integer_variable(launches, lambda case: case.axes[width_axis], "the row width"),
         rows_variable=_integer_variable(launches, lambda case: row_count(case, width_axis), "the number of rows"),
-        bands=bands(points(sweep, width_axis, keep_original=not replaces)),
+        bands=bands(points(sweep, width_axis)),
     )
 
 
@@ -72,13 +68,13 @@ def row_count(case: Case, width_axis: str) -> int:
     return math.prod(size for axis, size in case.axes.items() if axis != width_axis)
 
 
-def points(sweep: Sweep, width_axis: str, *, keep_original: bool = True) -> list[Point]:
+def points(sweep: Sweep, width_axis: str) -> list[Point]:
     """The sweep's finalists by case: only what was measured long enough is believed. Neutral values are left out."""
     neutral = {knob.id: NEUTRAL[knob.kind] for knob in sweep.knobs if knob.kind in NEUTRAL}
     found: list[Point] = []
     for case_sweep in sweep.cases:
         case = case_sweep.case
-        times: dict[Key, float] = {(): case_sweep.original_ms} if keep_original else {}
+        times: dict[Key, float] = {(): case_sweep.original_ms}
         for settings, time_ms in case_sweep.finalists:
             times[_key({i: v for i, v in settings.items() if neutral.get(i) != v})] = time_ms
         found.append(Point(case.axes[width_axis], row_count(case, width_axis), times))

@@ -59,9 +59,15 @@ class SettingsTable(Contract):
         return (*self.capability, self.sm_count)
 
 
-def has_table(source: str) -> bool:
-    """Whether the source already looks its settings up."""
-    return f"def {LOOK_UP}(" in source
+def without_settings(source: str, jit_function: str) -> str:
+    """The source without the table of this jit function's launches: the code's own expressions hold again."""
+    reading = read(source)
+    for launch in reading.launches:
+        if launch.jit_name == jit_function:
+            host_function = reading.source.name_of(launch.scope)
+            alone = _is_alone(reading, host_function, jit_function)
+            source, _ = without_table(source, table_name(host_function, jit_function, alone))
+    return source
 
 
 def write_table(source: str, audit: SourceAudit, tables: Sequence[SettingsTable]) -> str:
@@ -87,7 +93,9 @@ def _write(source: str, group: Sequence[SettingsTable]) -> str:
     """One launch's table."""
     first = group[0]
     reading = read(source)
-    name = table_name(first.host_function, first.jit_function, _is_alone(reading, first))
+    name = table_name(
+        first.host_function, first.jit_function, _is_alone(reading, first.host_function, first.jit_function)
+    )
     source, earlier = without_table(source, name)
     reading = read(source)
     names = list(dict.fromkeys(n for table in group for band in table.bands for n in band.settings))
@@ -103,12 +111,10 @@ def _write(source: str, group: Sequence[SettingsTable]) -> str:
     return edits.apply()
 
 
-def _is_alone(reading: Reading, table: SettingsTable) -> bool:
+def _is_alone(reading: Reading, host_function: str, jit_function: str) -> bool:
     """Whether the host function launches this jit function and no other."""
-    here = {
-        launch.jit_name for launch in reading.launches if reading.source.name_of(launch.scope) == table.host_function
-    }
-    return here <= {table.jit_function}
+    here = {launch.jit_name for launch in reading.launches if reading.source.name_of(launch.scope) == host_function}
+    return here <= {jit_function}
 
 
 def _require(reading: Reading, edits: Edits) -> None:

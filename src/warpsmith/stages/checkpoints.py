@@ -77,10 +77,11 @@ def approve(workspace: Workspace, gate: Gate, *, from_terminal: bool) -> Approva
     request = read_document(workspace.request, Request)
     page = _evidence(workspace, gate)
     if not page.is_file():
-        stage = "profile" if gate is Gate.OPTIMIZE else "optimize"
+        kernel = request.kernel
+        command = f"warpsmith profile {kernel}" if gate is Gate.OPTIMIZE else f"warpsmith optimize {kernel}"
         raise UsageError(
             f"nothing to approve yet: {workspace.relative(page)} is not there",
-            next_command=f"warpsmith {stage} {request.kernel}",
+            next_command=command,
         )
     approval = Approval(
         gate=gate,

@@ -47,7 +47,9 @@ def test_a_variant_outside_the_package_uses_its_relative_imports(tmp_path: Path)
 
 def test_settings_are_current_for_the_contender_that_is_activated(tmp_path: Path) -> None:
     package(tmp_path)
-    reference = source(tmp_path, "WARPSMITH_SETTINGS = {}\ndef run(): return WARPSMITH_SETTINGS.get('k.num_warps', 4)\n")
+    reference = source(
+        tmp_path, "WARPSMITH_SETTINGS = {}\ndef run(): return WARPSMITH_SETTINGS.get('k.num_warps', 4)\n"
+    )
     sides = [
         load_implementation(target(), Contender(name=name, source=reference, settings=settings), str(tmp_path))
         for name, settings in (("original", {}), ("eight", {"k.num_warps": 8}))

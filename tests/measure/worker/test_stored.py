@@ -65,7 +65,15 @@ class CountingWorker:
 
 def environment(driver: str) -> Environment:
     return Environment(
-        gpu_name="H200", gpu_uuid="u", driver=driver, cuda="13", torch="2", triton="3", ptxas=None, fp_fusion=True, harness="0"
+        gpu_name="H200",
+        gpu_uuid="u",
+        driver=driver,
+        cuda="13",
+        torch="2",
+        triton="3",
+        ptxas=None,
+        fp_fusion=True,
+        harness="0",
     )
 
 
@@ -108,7 +116,9 @@ def test_with_no_live_worker_the_recording_answers_whatever_its_environment() ->
 
 
 def test_a_miss_on_replay_says_what_was_never_recorded() -> None:
-    with pytest.raises(Unavailable, match=r"no answer to 'memory' \(case=4x8-bf16, mode=forward, contenders=original\)"):
+    with pytest.raises(
+        Unavailable, match=r"no answer to 'memory' \(case=4x8-bf16, mode=forward, contenders=original\)"
+    ):
         stored(DictStore(), None).ask(question())
 
 

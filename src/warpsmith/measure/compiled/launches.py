@@ -1,38 +1,35 @@
-"""Records the launches of jit functions as they happen: who launched, with which settings, and what was compiled.
+"""What one call launches, and what each choice of settings compiles to.
 
-The class attribute `JITFunction.run` is wrapped for the duration, so that launches are seen on whichever thread they
-happen; autograd runs a backward pass on its own.
+Owns the run of a call for the sake of its launches. Must not know how launches are seen (recording.py).
 """
-
-# mypy: allow-untyped-calls, allow-untyped-decorators, allow-untyped-defs
 
 from __future__ import annotations
 
-import hashlib
-import re
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
-from triton.runtime.jit import JITFunction
 
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.launch import CompiledFacts, CompiledSettings, LaunchRecord
+from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
 from warpsmith.contracts.target import Target
+from warpsmith.measure.compiled.recording import Recording, recording
 from warpsmith.measure.worker.calls import prepared
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.inputs import make_one
+from warpsmith.measure.worker.protocol import WorkerError
 from warpsmith.measure.worker.serve import is_sticky
 
-#: PTX lines that say where code came from and not what it does.
-_ORIGIN_LINES = re.compile(r"^\s*(\.loc|\.file|//).*$", re.MULTILINE)
-_DEBUG_SECTIONS = re.compile(r"^\s*\.section\s+\.debug.*?^\s*}\s*$", re.MULTILINE | re.DOTALL)
+#: What refused a choice of settings, by the exception's class: Triton's own classes are compared by name, because
+#: they have moved between modules from one release to the next.
+_REFUSALS = {
+    "OutOfResources": "needs more than the GPU has",
+    "PTXASError": "ptxas failed",
+    "CompilationError": "the Triton compiler refused",
+    "CompileTimeAssertionFailure": "a static assertion of the kernel failed",
+    "UnsupportedLanguageConstruct": "the Triton compiler refused",
+}
 
 
 def record_launches(
@@ -45,20 +42,12 @@ def record_launches(
     seed: int,
     launch: bool,
 ) -> tuple[LaunchRecord, ...]:
-    """The launches of one call in a mode. With `launch` False they are compiled and not run."""
-    one = make_one(target, case, mode, seed=seed, device=device)
-    implementation.activate()
-    records: list[LaunchRecord] = []
-    if mode is Mode.BACKWARD:
-        # The forward pass is not what is asked for, but its outputs are what backward starts from.
-        with _recording(implementation, [], launch=launch):
-            call = prepared(implementation, mode, [one])
-    else:
-        call = prepared(implementation, mode, [one])
-    with _recording(implementation, records, launch=launch):
-        call(0)
-    torch.cuda.synchronize(device)
-    return tuple(records)
+    """The launches of one call in a mode, in order. With `launch` False they are compiled and not run.
+
+    Those of the source's jit functions and by its code; where there are none, all. Backward alone leaves out what the
+    forward pass before it launches. Raises what the implementation or the compiler raises.
+    """
+    return _record(implementation, target, case, mode, device=device, seed=seed, launch=launch).launches
 
 
 def compile_settings(
@@ -72,96 +61,55 @@ def compile_settings(
     seed: int,
     launch: bool,
 ) -> tuple[CompiledSettings, ...]:
-    """What each of the settings compiles to, in order; a failure is told, not raised, unless the device is broken."""
+    """What each of the settings compiles to, in order; why one cannot run is told, not raised.
+
+    `compile_s` is the compiler's own time over the launches, None where its cache answered for any of them.
+    Raises WorkerError where a source cannot be loaded, and whatever leaves the process unfit to go on: a broken
+    CUDA context, exhausted GPU memory.
+    """
     compiled: list[CompiledSettings] = []
     for each in settings:
-        started = time.perf_counter()
+        implementation = implementation_of(each)
         try:
-            launches = record_launches(
-                implementation_of(each), target, case, mode, device=device, seed=seed, launch=launch
-            )
-            seconds = round(time.perf_counter() - started, 3)
-            compiled.append(CompiledSettings(settings=each, launches=launches, compile_s=seconds))
+            seen = _record(implementation, target, case, mode, device=device, seed=seed, launch=launch)
+        except (WorkerError, torch.OutOfMemoryError):
+            raise
         except Exception as error:  # the compiler and the user's code may fail in any way
             if is_sticky(error):
                 raise
-            error.__traceback__ = None
-            text = str(error).strip()[:500]
-            compiled.append(CompiledSettings(settings=each, failure=f"{type(error).__name__}: {text}"))
+            compiled.append(CompiledSettings(settings=each, failure=_told(error)))
+            error.__traceback__ = None  # it holds the failed call's tensors
+        else:
+            seconds = round(seen.compile_s, 4) if seen.compiled and not seen.from_cache else None
+            compiled.append(CompiledSettings(settings=each, launches=seen.launches, compile_s=seconds))
     return tuple(compiled)
 
 
-@contextmanager
-def _recording(implementation: Implementation, records: list[LaunchRecord], *, launch: bool) -> Iterator[None]:
-    original = JITFunction.run
-
-    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        kernel = original(self, *args, grid=grid, warmup=warmup or not launch, **kwargs)
-        if kernel is not None:
-            records.append(_record(self, kernel, args, grid, kwargs, implementation.source_path))
-        return kernel
-
-    JITFunction.run = run
-    try:
-        yield
-    finally:
-        JITFunction.run = original
-
-
 def _record(
-    function: Any, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any], source_path: str | None
-) -> LaunchRecord:
-    bound = dict(zip(function.arg_names, args, strict=False)) | {
-        k: v for k, v in kwargs.items() if k in function.arg_names
-    }
-    host = _host_frame(source_path)
-    locals_ = host.f_locals if host else {}
-    return LaunchRecord(
-        jit_function=function.fn.__name__,
-        host_function=host.f_code.co_name if host else "",
-        line=host.f_lineno if host else 0,
-        grid=_resolved(grid, bound),
-        constexprs={p.name: _plain(bound.get(p.name, p.default)) for p in function.params if p.is_constexpr},
-        host_integers={k: int(v) for k, v in locals_.items() if type(v) is int},
-        host_tensors={k: str(v.dtype).removeprefix("torch.") for k, v in locals_.items() if isinstance(v, Tensor)},
-        compiled=_facts(kernel),
-    )
+    implementation: Implementation,
+    target: Target,
+    case: Case,
+    mode: Mode,
+    *,
+    device: torch.device,
+    seed: int,
+    launch: bool,
+) -> Recording:
+    one = make_one(target, case, mode, seed=seed, device=device)
+    implementation.activate()
+    path = implementation.source_path
+    # What preparing launches is not asked for, but where nothing is to run, neither may that.
+    with recording(path, launch=launch):
+        call: Callable[[int], Any] = prepared(implementation, mode, [one])
+    with recording(path, launch=launch) as seen:
+        call(0)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return seen
 
 
-def _host_frame(source_path: str | None) -> FrameType | None:
-    """The innermost frame of the kernel's own file: the host function that launches."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code.co_filename != source_path:
-        frame = frame.f_back
-    return frame
-
-
-def _resolved(grid: Any, bound: dict[str, Any]) -> tuple[int, ...]:
-    found = grid(bound) if callable(grid) else grid
-    return tuple(int(size) for size in (found if isinstance(found, tuple | list) else (found,)))
-
-
-def _plain(value: Any) -> int | float | str | bool | None:
-    value = getattr(value, "value", value)
-    return value if value is None or isinstance(value, int | float | str | bool) else str(value)
-
-
-def _facts(kernel: Any) -> CompiledFacts:
-    if torch.cuda.is_available():
-        kernel._init_handles()
-    metadata = kernel.metadata
-    return CompiledFacts(
-        binary_sha256=binary_sha256(kernel.asm["ptx"], metadata.shared),
-        registers=kernel.n_regs,
-        spills=kernel.n_spills,
-        shared_bytes=metadata.shared,
-        num_warps=metadata.num_warps,
-        num_stages=metadata.num_stages,
-    )
-
-
-def binary_sha256(ptx: str, shared_bytes: int) -> str:
-    """The hash of what ptxas is given, without the lines that say which file and line it came from."""
-    code = _ORIGIN_LINES.sub("", _DEBUG_SECTIONS.sub("", ptx))
-    text = "\n".join(line.strip() for line in code.splitlines() if line.strip())
-    return hashlib.sha256(f"{shared_bytes}\n{text}".encode()).hexdigest()
+def _told(error: BaseException) -> str:
+    """What refused, in its own words but for a compiler's long tail."""
+    names = [base.__name__ for base in type(error).__mro__]
+    what = next((_REFUSALS[name] for name in names if name in _REFUSALS), "the call failed")
+    return f"{what}: {type(error).__name__}: {str(error).strip()[:1000]}"

@@ -1,63 +1,127 @@
-"""Errors against float64, and how much of them is allowed."""
+"""How far results lie from float64, and how far they may.
+
+Owns the figures, the allowances and the words of a refusal. Must not know how results came to be.
+"""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from warpsmith.contracts.measurement import OutputError
 
-#: A candidate's error may be this multiple of the original's own (chosen; another order of summation stays inside).
-MULTIPLES = {"rms": 2.0, "p9999": 2.0, "max": 4.0}
-#: Of the dtype's epsilon, times the reference's root mean square: the floor of the RMS error. A correctly rounded
-#: result has an RMS error of 0.29 epsilons of each value, so a quarter forgives rounding and no loss of precision.
-FLOOR_EPSILONS = 0.25
-#: Floors of the other two, in multiples of the first: tails of a rounding error over large values.
-FLOOR_MULTIPLES = {"rms": 1.0, "p9999": 4.0, "max": 8.0}
+#: A candidate's error may be this multiple of the original's own, plus a floor.
+RMS_MULTIPLE, P9999_MULTIPLE, MAX_MULTIPLE = 2.0, 2.0, 4.0
+#: The floor of the RMS error: so many epsilons of the dtype, times the reference's root mean square. Chosen.
+#: It counts where the original's own error happens to be nothing (one row, one scalar, exact values).
+#: In half precision the rounding of the result dominates, 0.29 epsilons at most, whatever the order of summation: a
+#: quarter is slack for that. In fp32 another order of summation moves a whole row by a few roundings, hence two
+#: epsilons, 2.4e-7; TF32 products err by 3e-4 and fail by three orders of magnitude.
+FLOOR_EPSILONS = {torch.float64: 2.0, torch.float32: 2.0, torch.float16: 0.25, torch.bfloat16: 0.25}
+#: The floor of the percentile and the maximum, in multiples of the RMS floor: a rounding grows with its value, and
+#: the largest of many values are four or five times their root mean square.
+TAIL_FLOOR = 4.0
 
 
-def error_of(name: str, found: Tensor, original: Tensor, wanted: Tensor) -> OutputError:
-    """The errors of one output, of the candidate and of the original, where the reference is finite."""
-    finite = torch.isfinite(wanted) & torch.isfinite(found) & torch.isfinite(original)
-    wanted = wanted[finite]
-    ours, theirs = (found[finite].double() - wanted).abs(), (original[finite].double() - wanted).abs()
-    scale = _rms(wanted)
+@dataclass(frozen=True)
+class Figures:
+    """Absolute errors of one tensor. Elements that are not finite on either side are left out."""
+
+    rms: float
+    p9999: float
+    max: float
+    worst: int
+
+
+def figures(found: Tensor, reference: Tensor) -> Figures:
+    """Errors of `found`, of any dtype, against `reference`, float64 and of the same shape with at least one element."""
+    error = (found.double() - reference).abs_().flatten()
+    error.nan_to_num_(nan=0.0, posinf=0.0)
+    # topk, for torch.quantile refuses more than 16 million elements
+    largest = error.topk(_tail(error.numel())).values
+    return Figures(
+        rms=float(error.square().mean().sqrt()),
+        p9999=float(largest[-1]),
+        max=float(largest[0]),
+        worst=int(error.argmax()),
+    )
+
+
+def compared(name: str, found: Figures, original: Figures, reference: Tensor, dtype: torch.dtype) -> OutputError:
+    """The record of both sides' errors. `reference` is float64, `dtype` that of the result."""
+    finite = reference[torch.isfinite(reference)]
+    scale = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+    epsilon = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
     return OutputError(
         output=name,
-        rms=_rms(ours),
-        p9999=_p9999(ours),
-        max=_max(ours),
-        original_rms=_rms(theirs),
-        original_p9999=_p9999(theirs),
-        original_max=_max(theirs),
+        rms=found.rms,
+        p9999=found.p9999,
+        max=found.max,
+        original_rms=original.rms,
+        original_p9999=original.p9999,
+        original_max=original.max,
         scale=scale,
-        floor=FLOOR_EPSILONS * torch.finfo(found.dtype).eps * scale,
-        elements=wanted.numel(),
+        floor=FLOOR_EPSILONS.get(dtype, 1.0) * epsilon * scale,
+        elements=reference.numel(),
     )
 
 
 def allowed(error: OutputError) -> dict[str, float]:
-    """The limits by measure: a multiple of the original's own error, plus a floor from the dtype."""
-    own = {"rms": error.original_rms, "p9999": error.original_p9999, "max": error.original_max}
-    return {name: MULTIPLES[name] * own[name] + FLOOR_MULTIPLES[name] * error.floor for name in own}
+    """Measure -> the most it may be. Under 10,000 elements the percentile is the maximum, and allowed as much."""
+    tail = TAIL_FLOOR * error.floor
+    largest = MAX_MULTIPLE * error.original_max + tail
+    return {
+        "rms": RMS_MULTIPLE * error.original_rms + error.floor,
+        "p9999": largest if _tail(error.elements) == 1 else P9999_MULTIPLE * error.original_p9999 + tail,
+        "max": largest,
+    }
 
 
-def worst(errors: Tensor) -> tuple[int, ...]:
-    """The index of the largest value."""
-    return tuple(int(i) for i in torch.unravel_index(errors.argmax(), errors.shape))
+def inaccuracy(error: OutputError, worst: int, found: Tensor, reference: Tensor) -> str | None:
+    """Why the error is too large, or None. `worst` is the flat index of the element furthest off."""
+    limits = allowed(error)
+    values = {"rms": error.rms, "p9999": error.p9999, "max": error.max}
+    originals = {"rms": error.original_rms, "p9999": error.original_p9999, "max": error.original_max}
+    titles = {"rms": "RMS error", "p9999": "99.99th percentile of the error", "max": "largest error"}
+    over = [
+        f"{titles[key]} {values[key]:.3g}, at most {limits[key]:.3g} allowed (the original's {originals[key]:.3g})"
+        for key in titles
+        if not values[key] <= limits[key] and not (key == "p9999" and _tail(error.elements) == 1)
+    ]
+    return f"{error.output}: {'; '.join(over)}; worst at {at(worst, found, reference)}" if over else None
 
 
-def _rms(values: Tensor) -> float:
-    return float(values.square().mean().sqrt()) if values.numel() else 0.0
+def not_finite(name: str, found: Tensor, original: Tensor, reference: Tensor) -> str | None:
+    """Where NaN or infinity stands without right, or is missing, or None.
+
+    NaN is right only where the reference has it; infinity also where the original has it, since half precision
+    overflows where float64 does not.
+    """
+    wide = found.double()
+    as_reference = (wide == reference) | (wide.isnan() & reference.isnan())
+    wrong = ~(wide.isfinite() & reference.isfinite()) & ~as_reference & (found != original)
+    if not bool(wrong.any()):
+        return None
+    first = int(wrong.flatten().nonzero()[0])
+    value = float(wide.flatten()[first])
+    what = "NaN" if math.isnan(value) else "infinity" if math.isinf(value) else "a finite value"
+    hint = ""
+    if math.isnan(value):
+        hint = "; memory that is never written reads as NaN in this check"
+        hint += ", and the original has it there too" if math.isnan(float(original.flatten()[first])) else ""
+    where = at(first, found, reference)
+    return f"{name}: {what} where it does not belong, {int(wrong.sum())} times, first at {where}{hint}"
 
 
-def _max(values: Tensor) -> float:
-    return float(values.max()) if values.numel() else 0.0
+def at(flat: int, found: Tensor, expected: Tensor) -> str:
+    """An element by its index, with what was expected and what was found there."""
+    index = [int(i) for i in torch.unravel_index(torch.tensor(flat), found.shape)]
+    return f"{index}: expected {expected.flatten()[flat].item():.6g}, found {found.flatten()[flat].item():.6g}"
 
 
-def _p9999(values: Tensor) -> float:
-    """The value that one in ten thousand exceeds. torch.quantile refuses more than 16 million values; topk does not."""
-    if not values.numel():
-        return 0.0
-    beyond = max(1, values.numel() // 10_000)
-    return float(values.flatten().topk(beyond).values[-1])
+def _tail(elements: int) -> int:
+    """How many elements make up the largest ten-thousandth."""
+    return max(1, math.ceil(elements / 10_000))

@@ -1,14 +1,17 @@
-"""Counts one call of a kernel with ncu, in a process of its own. Trouble with the tool is told, never raised."""
+"""Counts one call of a kernel with ncu, in a process of its own. Trouble with the tool is told, never raised.
+
+Owns the command and the process. Must not know what a counter means.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from warpsmith.contracts.measurement import Counters
@@ -17,41 +20,46 @@ from warpsmith.measure.counters.raw_csv import parse_raw_csv
 from warpsmith.measure.counters.refusals import explain_refusal
 from warpsmith.measure.worker.protocol import Count
 
-#: Chosen: counting replays each kernel some tens of times; more than this is a hang.
+#: Chosen: counting replays each kernel some tens of times, which takes seconds; more than this is a hang.
 TIME_LIMIT_S = 180.0
+
+RUNNER = "warpsmith.measure.counters.runner"
+
+
+def count(question: Count, *, ncu: str | None = None, time_limit_s: float = TIME_LIMIT_S) -> Counters:
+    """One row a kernel launch of the asked case and mode, or why there is none and what would mend it.
+
+    `ncu` is the tool's path; None looks for it.
+    """
+    ncu = ncu or find_ncu()
+    if ncu is None:
+        return _refused(question, *explain_refusal("ncu: command not found"))
+    with tempfile.TemporaryDirectory(prefix="warpsmith-ncu-") as folder:
+        asked = Path(folder) / "question.json"
+        asked.write_text(question.model_dump_json(), encoding="utf-8")
+        runner = [sys.executable, "-m", RUNNER, str(asked), str(int(time_limit_s) + 1)]
+        try:
+            version = _version(ncu)
+            output = _run(command(ncu, runner), Path(folder) / "output", time_limit_s)
+        except subprocess.TimeoutExpired:
+            return _refused(question, f"ncu did not finish within {time_limit_s:g} s", "try a smaller case")
+        except OSError as error:
+            return _refused(question, f"{ncu} cannot be run: {error}", "install NVIDIA Nsight Compute anew")
+    rows, missing = parse_raw_csv(output)
+    if not rows:
+        return _refused(question, *explain_refusal(output))
+    return Counters(case=question.case, mode=question.mode, rows=rows, ncu_version=version, missing_metrics=missing)
 
 
 def find_ncu() -> str | None:
-    """The ncu on the path, else the one of a CUDA toolkit where it is usually installed."""
+    """The ncu on the path, else the one of a CUDA toolkit, else the newest of Nsight Compute's own installations."""
     installed = sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)
     candidates = (shutil.which("ncu"), "/usr/local/cuda/bin/ncu", *map(str, installed))
     return next((path for path in candidates if path and os.access(path, os.X_OK)), None)
 
 
-def count(question: Count) -> Counters:
-    """One row a kernel launch of the asked case and mode, or why there is none and what would mend it."""
-    ncu = find_ncu()
-    if ncu is None:
-        return _refused(question, "ncu is not installed", "install NVIDIA Nsight Compute and put ncu on the path")
-    with tempfile.TemporaryDirectory(prefix="warpsmith-ncu-") as folder:
-        asked = Path(folder) / "question.json"
-        asked.write_text(question.model_dump_json(), encoding="utf-8")
-        output, finished = _run([*_command(ncu), str(asked)])
-    if not finished:
-        return _refused(question, f"ncu did not finish within {TIME_LIMIT_S:.0f} s", "try a smaller case")
-    try:
-        rows, missing = parse_raw_csv(output, METRICS)
-    except ValueError:
-        rows, missing = (), ()
-    if not rows:
-        return _refused(question, *explain_refusal(output))
-    return Counters(
-        case=question.case, mode=question.mode, rows=rows, ncu_version=_version(ncu), missing_metrics=missing
-    )
-
-
-def _command(ncu: str) -> list[str]:
-    """ncu around the runner, counting only between the runner's profiler start and stop.
+def command(ncu: str, program: Sequence[str]) -> list[str]:
+    """ncu around a program, counting only between the program's profiler start and stop.
 
     That range is the process's, so it holds what autograd launches from its own thread.
     """
@@ -63,34 +71,37 @@ def _command(ncu: str) -> list[str]:
         *("--cache-control", "all"),
         *("--csv", "--page", "raw", "--print-units", "base"),
         *("--metrics", ",".join(METRICS)),
-        *(sys.executable, "-m", "warpsmith.measure.counters.runner"),
+        *program,
     ]
 
 
-def _run(command: list[str]) -> tuple[str, bool]:
-    """What the command printed, and whether it ended by itself."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**os.environ, "LC_ALL": "C"},
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=TIME_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return "", False
-    return output, True
+def _run(words: Sequence[str], output: Path, time_limit_s: float) -> str:
+    """What the command printed. Raises TimeoutExpired, OSError.
+
+    The output goes to a file: a program that outlives a killed ncu would keep a pipe open. It stays in this process's
+    group, so that whoever ends the worker ends it too, and it has its own alarm.
+    """
+    with (
+        output.open("wb") as file,
+        subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "LC_ALL": "C"},
+        ) as process,
+    ):
+        try:
+            process.wait(time_limit_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return output.read_text(encoding="utf-8", errors="replace")
 
 
 def _version(ncu: str) -> str | None:
-    output = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"Version (\S+)", output)
+    printed = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
+    found = re.search(r"Version (\S+)", printed)
     return found[1] if found else None
 
 

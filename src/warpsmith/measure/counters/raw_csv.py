@@ -6,44 +6,43 @@ Pure. What ncu could not count is absent from a row, and a metric that no row ha
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
 
 from warpsmith.contracts.measurement import CounterRow
+from warpsmith.measure.counters.metrics import METRICS
 
 #: Columns that say which launch a row is of.
-_KERNEL, _GRID, _BLOCK = "Kernel Name", "Grid Size", "Block Size"
+_NUMBER, _KERNEL, _GRID, _BLOCK = "ID", "Kernel Name", "Grid Size", "Block Size"
 
 
-def parse_raw_csv(text: str, wanted: Sequence[str] = ()) -> tuple[tuple[CounterRow, ...], tuple[str, ...]]:
-    """The launches, and those of the wanted metrics that no launch has.
+def parse_raw_csv(text: str, wanted: Sequence[str] = METRICS) -> tuple[tuple[CounterRow, ...], tuple[str, ...]]:
+    """The launches with those of the wanted metrics that have a number there, and the metrics that no launch has.
 
-    With `wanted` empty every numeric column is kept. Raises ValueError where there is no table at all.
+    Values are in the units of `--print-units base`: bytes, nanoseconds, percent. Without a table there is no launch.
     """
-    rows = list(csv.reader(line for line in text.splitlines() if _is_table(line)))
-    start = next((index for index, row in enumerate(rows) if _KERNEL in row), None)
-    if start is None:
-        raise ValueError("no table in ncu's output")
-    header, launches = rows[start], rows[start + 2 :]
-    found = tuple(_row(dict(zip(header, row, strict=True)), wanted) for row in launches if len(row) == len(header))
-    present = {name for row in found for name in row.metrics}
-    return found, tuple(name for name in wanted if name not in present)
+    header: list[str] = []
+    launches: list[CounterRow] = []
+    for cells in csv.reader(line for line in text.splitlines() if line.startswith('"')):
+        if _NUMBER in cells and _KERNEL in cells:
+            header = cells
+        elif header and len(cells) == len(header):
+            row = dict(zip(header, cells, strict=True))
+            if row[_NUMBER].isdigit():  # the row of units has no number
+                launches.append(_launch(row, wanted))
+    present = {name for launch in launches for name in launch.metrics}
+    return tuple(launches), tuple(name for name in wanted if name not in present)
 
 
-def _is_table(line: str) -> bool:
-    """A CSV line is quoted from its first character; ncu's messages and the program's own output are not."""
-    return line.startswith('"')
-
-
-def _row(cells: dict[str, str], wanted: Iterable[str]) -> CounterRow:
-    names = list(wanted) or [name for name in cells if name not in (_KERNEL, _GRID, _BLOCK)]
-    metrics = {name: value for name in names if (value := _number(cells.get(name, ""))) is not None}
-    return CounterRow(kernel=cells[_KERNEL], grid=cells[_GRID], block=cells[_BLOCK], metrics=metrics)
+def _launch(row: dict[str, str], wanted: Sequence[str]) -> CounterRow:
+    found = {name: value for name in wanted if (value := _number(row.get(name, ""))) is not None}
+    return CounterRow(kernel=row[_KERNEL], grid=row[_GRID], block=row[_BLOCK], metrics=found)
 
 
 def _number(cell: str) -> float | None:
-    """A number as ncu prints it, with or without thousands separators; None for "n/a", "no data" and text."""
+    """A number as ncu prints it, with or without thousands separators; None for "n/a", "no data", "nan" and text."""
     try:
         value = float(cell.replace(",", ""))
     except ValueError:
         return None
-    return value if value == value and abs(value) != float("inf") else None
+    return value if math.isfinite(value) else None

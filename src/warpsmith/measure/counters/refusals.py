@@ -1,12 +1,18 @@
-"""Why ncu refuses, told apart by what it prints, each with the remedy. None of them is applied by warpsmith."""
+"""Why ncu refuses, told apart by what it prints, each with the remedy. None of them is applied by warpsmith.
+
+Pure.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Refusal:
+    """A known refusal. `sign` is looked for in the output, whatever its case; the first that is found counts."""
+
     sign: str
     reason: str
     remedy: str
@@ -14,34 +20,58 @@ class Refusal:
 
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
-        "ERR_NVGPUCTRPERM",
-        "the driver gives performance counters to administrators only",
+        r"ERR_NVGPUCTRPERM",
+        "the driver gives performance counters to administrators only (ERR_NVGPUCTRPERM)",
         "run as root or with CAP_PERFMON, or have an administrator set the driver option "
         "NVreg_RestrictProfilingToAdminUsers=0; root inside a container cannot grant it",
     ),
     Refusal(
-        "profiling session",
+        r"driver resource was unavailable|\bDCGM\b|another (tool|profiler|profiling)|multiple.?subscribers",
         "another tool holds the performance counters, such as DCGM or a second profiler",
-        "stop it meanwhile: for DCGM `dcgmi profiling --pause`",
+        "stop it meanwhile: for DCGM `dcgmi profiling --pause`; run without another profiler around this program",
     ),
     Refusal(
-        "LibraryNotLoaded",
-        "the driver's profiling library cannot be loaded here, as in some sandboxes",
-        "run where the NVIDIA driver is not behind a sandbox",
+        r"LibraryNotLoaded",
+        "a library that ncu profiles with cannot be loaded (LibraryNotLoaded)",
+        "install ncu whole, with its target libraries, in a version that the driver supports; "
+        "in a container, expose the driver's `compute` and `utility` libraries",
     ),
-    Refusal("driver", "ncu finds no usable NVIDIA driver", "install a driver that this ncu supports"),
     Refusal(
-        "No kernels were profiled",
-        "no kernel was launched in the profiled range",
-        "see the worker's log: the call may have failed before it launched",
+        r"no NVIDIA driver|no CUDA-capable device|driver version is insufficient|libcuda\.so"
+        r"|driver is (not|older|too old)|CUDA driver (initialization|is not)",
+        "ncu finds no usable NVIDIA driver",
+        "install a driver that this ncu supports",
+    ),
+    Refusal(
+        r"command not found|No such file or directory: '[^']*ncu'",
+        "ncu is not installed",
+        "install NVIDIA Nsight Compute and put ncu on the path",
+    ),
+    Refusal(
+        r"not supported on (this )?device|unsupported (gpu|device|chip)|InvalidChip",
+        "this ncu does not support the GPU",
+        "install a newer NVIDIA Nsight Compute",
     ),
 )
 
+_NOTHING_LAUNCHED = (
+    "no kernel was launched in the profiled range",
+    "see that the kernel launches at all at this case: `warpsmith doctor`",
+)
+_OWN_WORDS = re.compile(r"^==ERROR==\s*(?P<words>.+)$", re.MULTILINE)
+_EXCEPTION = re.compile(r"^(?P<words>[\w.]*(Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
+
 
 def explain_refusal(output: str) -> tuple[str, str]:
-    """(reason, remedy) for ncu's output, whatever it is."""
+    """(why there are no counters, what would mend it) from all that ncu and the program under it printed."""
     for refusal in REFUSALS:
-        if refusal.sign.lower() in output.lower():
+        if re.search(refusal.sign, output, re.IGNORECASE):
             return refusal.reason, refusal.remedy
-    last = next((line for line in reversed(output.strip().splitlines()) if line.strip()), "no output")
-    return f"ncu failed: {last.strip()[:300]}", "run `ncu --version` and a small program under ncu by hand"
+    if exceptions := _EXCEPTION.findall(output):
+        return f"the call failed under ncu: {exceptions[-1][0][:300]}", "run the same call without ncu"
+    if words := [line for line in _OWN_WORDS.findall(output) if "application returned" not in line]:
+        return f"ncu failed: {words[0].strip()[:300]}", "run a small CUDA program under ncu by hand"
+    if "No kernels were profiled" in output:
+        return _NOTHING_LAUNCHED
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return f"ncu gave no table; its last words: {(lines or ['none'])[-1][:300]}", "run `ncu --version` by hand"

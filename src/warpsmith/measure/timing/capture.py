@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from warpsmith.measure.correctness.replay import capturing
 from warpsmith.measure.worker.calls import Call
 from warpsmith.measure.worker.implementation import Implementation
 
@@ -54,7 +55,7 @@ def capture(
         expected = [out.detach().clone() for out in call(indices[0])]
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, stream=stream):
+        with capturing(graph, pool, stream):
             # Detached: writing into an output that still hangs on its graph would concern autograd.
             produced = [tuple(out.detach() for out in call(index)) for index in indices]
         for out in produced[0]:

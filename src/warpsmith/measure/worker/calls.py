@@ -27,8 +27,10 @@ def prepared(implementation: Implementation, mode: Mode, sets: list[InputSet]) -
 
 
 def _gradients_of(outputs: tuple[Tensor, ...], each: InputSet, *, keep: bool = False) -> tuple[Tensor, ...]:
-    differentiable: list[Any] = [out for out in outputs if out.requires_grad]
+    floating = [out for out in outputs if out.is_floating_point()]
+    pairs = [(out, g) for out, g in zip(floating, each.output_gradients, strict=True) if out.requires_grad]
+    differentiable: list[Any] = [out for out, _ in pairs]
     gradients = torch.autograd.grad(
-        differentiable, each.differentiated, each.output_gradients, retain_graph=keep, allow_unused=True
+        differentiable, each.differentiated, [g for _, g in pairs], retain_graph=keep, allow_unused=True
     )
     return tuple(gradient for gradient in gradients if gradient is not None)

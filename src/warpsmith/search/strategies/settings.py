@@ -19,7 +19,7 @@ from warpsmith.search.sweep import Sweep, sweep
 from warpsmith.search.table import NoTable, settings_table
 from warpsmith.source.rewrites import NotApplicable
 from warpsmith.source.scan import scan
-from warpsmith.source.table import SettingsTable, has_table, write_table
+from warpsmith.source.table import SettingsTable, without_settings, write_table
 from warpsmith.source.tunable import make_tunable
 
 
@@ -41,27 +41,31 @@ def swept(ground: Ground, source: str, only: Collection[str] | None = None) -> P
 
     Raises Inapplicable where no settings beat the original's, WorkerError where measuring broke down.
     """
-    audit = scan(source)
     learnings: list[str] = []
+    swept_functions = [
+        (mode, jit_function)
+        for mode in passes_with_headroom(ground, learnings)
+        for jit_function in sorted(launched_in(ground, mode))
+        if only is None or jit_function in only
+    ]
+    for _, jit_function in swept_functions:  # a table of an earlier sweep would hide what the code itself does
+        source = without_settings(source, jit_function)
+    audit = scan(source)
     sweeps: list[Sweep] = []
     tables: list[SettingsTable] = []
-    for mode in passes_with_headroom(ground, learnings):
-        for jit_function in sorted(launched_in(ground, mode)):
-            knobs = [k for k in sweepable(audit.knobs, [jit_function]) if k.id not in ground.inert]
-            if not knobs or (only is not None and jit_function not in only):
-                continue
-            tunable = ground.bench.keep(f"tunable_{jit_function}", make_tunable(source, knobs))
-            found = sweep(ground.bench, tunable, knobs, mode)
-            sweeps.append(found)
-            learnings += [
-                f"{k.name} cannot matter: its values compile to the same machine code" for k in found.inert_knobs
-            ]
-            try:
-                if found.knobs and found.cases:
-                    axis, device = ground.bench.spec.plot_axis, ground.bench.device
-                    tables.append(settings_table(found, axis, device, replaces=has_table(source)))
-            except NoTable as reason:
-                learnings.append(str(reason))
+    for mode, jit_function in swept_functions:
+        knobs = [k for k in sweepable(audit.knobs, [jit_function]) if k.id not in ground.inert]
+        if not knobs:
+            continue
+        tunable = ground.bench.keep(f"tunable_{jit_function}", make_tunable(source, knobs))
+        found = sweep(ground.bench, tunable, knobs, mode)
+        sweeps.append(found)
+        learnings += [f"{k.name} cannot matter: all its values give one machine code" for k in found.inert_knobs]
+        try:
+            if found.knobs and found.cases:
+                tables.append(settings_table(found, ground.bench.spec.plot_axis, ground.bench.device))
+        except NoTable as reason:
+            learnings.append(str(reason))
     tables = [table for table in tables if table.bands]
     learnings = list(dict.fromkeys(learnings))
     if not tables:

@@ -1,0 +1,187 @@
+"""One case set up for comparing implementations: the same inputs and output gradients for each, restored in between.
+
+Owns the private random values and the run of a call with its gradients. Must not judge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.target import Inputs, Target
+from warpsmith.measure.correctness.memory import WatchedMemory
+from warpsmith.measure.worker.implementation import Implementation
+from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
+
+#: Results by name, outputs first: "output" or "output[0]", then "gradient of x". None where there is no tensor.
+Results = dict[str, Tensor | None]
+
+
+@dataclass
+class Trial:
+    """Inputs of one case, the gradients of its outputs, and both as they were."""
+
+    target: Target
+    case: Case
+    device: torch.device
+    seed: int
+    inputs: Inputs
+    #: names of the inputs whose gradients count
+    differentiated: tuple[str, ...]
+    #: made by the first call whose outputs carry gradients; position of the output -> gradient
+    output_gradients: dict[int, Tensor] = field(default_factory=dict)
+    memory: WatchedMemory = field(init=False)
+    gradient_memory: WatchedMemory = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.watch()
+
+    @classmethod
+    def of(cls, target: Target, case: Case, *, device: torch.device, seed: int) -> Trial:
+        """The case with random values that no implementation can have seen: `seed` is mixed with the case's name."""
+        inputs = _inputs(target, case, device, seed)
+        backward = Mode.BACKWARD in target.modes
+        names = tuple(n for n in target.differentiable if backward and isinstance(inputs.get(n), Tensor))
+        for name in names:
+            inputs[name] = inputs[name].detach().requires_grad_()
+        return cls(target, case, device, seed, inputs, names)
+
+    def watch(self) -> None:
+        """From now on, what the inputs and output gradients hold is what every run starts from."""
+        self.memory = WatchedMemory({n: v for n, v in self.inputs.items() if isinstance(v, Tensor)})
+        self._watch_gradients()
+
+    def restore(self) -> None:
+        self.memory.restore()
+        self.gradient_memory.restore()
+
+    def changes(self) -> dict[str, str]:
+        """Inputs and output gradients that are not as they were, and where."""
+        return {**self.memory.changes(), **self.gradient_memory.changes()}
+
+    def forward(self, implementation: Implementation) -> Any:
+        """What the call returns, as it returns it, on inputs as they were."""
+        self.restore()
+        implementation.activate()
+        return implementation.call(self.inputs)
+
+    def backward(self, implementation: Implementation, outputs: Any) -> Results:
+        """All results of a call whose outputs are at hand. Random output gradients are made if there are none yet."""
+        parts = as_tuple(outputs)
+        results: Results = {
+            name: part.detach() if isinstance(part, Tensor) else None for name, part in named(parts, outputs)
+        }
+        carrying = [i for i, part in enumerate(parts) if isinstance(part, Tensor) and part.requires_grad]
+        if not self.differentiated or not carrying:
+            return results
+        if not self.output_gradients:
+            self._make_output_gradients(parts, carrying)
+        implementation.activate()
+        gradients = torch.autograd.grad(
+            [parts[i] for i in self.output_gradients],
+            [self.inputs[name] for name in self.differentiated],
+            list(self.output_gradients.values()),
+            allow_unused=True,
+        )
+        results |= {f"gradient of {n}": g for n, g in zip(self.differentiated, gradients, strict=True)}
+        return results
+
+    def run(self, implementation: Implementation) -> Results:
+        """Outputs and gradients of one call on inputs as they were."""
+        return self.backward(implementation, self.forward(implementation))
+
+    def refill(self, seed: int) -> None:
+        """Other random values, in the same tensors at the same addresses."""
+        fresh = _inputs(self.target, self.case, self.device, seed)
+        with torch.no_grad():
+            for name, value in self.inputs.items():
+                if isinstance(value, Tensor):
+                    value.copy_(fresh[name])
+        generator = _generator(self.case, self.device, seed, "output gradients")
+        for gradient in self.output_gradients.values():
+            gradient.copy_(_normal(gradient, generator))
+        self.watch()
+
+    def reference(self) -> Results:
+        """Outputs and gradients in float64, by the target's reference on inputs upcast to float64.
+
+        Raises WorkerError (bad_target) for a reference that leaves float64 or carries no gradient.
+        """
+        self.restore()
+        upcast = {name: _upcast(value) for name, value in self.inputs.items()}
+        for name in self.differentiated:
+            upcast[name].requires_grad_()
+        outputs = self.target.reference(upcast)
+        parts = as_tuple(outputs)
+        results: Results = {
+            name: self._wide(part.detach()) if isinstance(part, Tensor) else None
+            for name, part in named(parts, outputs)
+        }
+        if self.output_gradients:
+            differentiated = [upcast[name] for name in self.differentiated]
+            gradients = self._reference_gradients(parts, differentiated)
+            results |= {f"gradient of {n}": g for n, g in zip(self.differentiated, gradients, strict=True)}
+        return results
+
+    def _reference_gradients(self, parts: Sequence[Any], inputs: Sequence[Tensor]) -> Sequence[Tensor | None]:
+        if max(self.output_gradients) >= len(parts) or not all(parts[i].requires_grad for i in self.output_gradients):
+            raise self.bad_target("an output of the reference carries no gradient, the original's does")
+        return torch.autograd.grad(
+            [parts[i] for i in self.output_gradients],
+            inputs,
+            [gradient.double() for gradient in self.output_gradients.values()],
+            allow_unused=True,
+        )
+
+    def _wide(self, part: Tensor) -> Tensor:
+        if part.is_floating_point() and part.dtype is not torch.float64:
+            raise self.bad_target(f"the reference must stay in float64, where its inputs are; it returns {part.dtype}")
+        return part.detach().double()
+
+    def bad_target(self, message: str) -> WorkerError:
+        text = f"{self.target.name} at {self.case.name}: {message}"
+        return WorkerError(WorkerFailure(status="bad_target", message=text))
+
+    def _make_output_gradients(self, parts: Sequence[Any], carrying: Sequence[int]) -> None:
+        generator = _generator(self.case, self.device, self.seed, "output gradients")
+        self.output_gradients = {i: _normal(parts[i], generator) for i in carrying}
+        self._watch_gradients()
+
+    def _watch_gradients(self) -> None:
+        named_gradients = {f"the gradient of output {i}": value for i, value in self.output_gradients.items()}
+        self.gradient_memory = WatchedMemory(named_gradients)
+
+
+def as_tuple(outputs: Any) -> tuple[Any, ...]:
+    return tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+
+
+def named(parts: Sequence[Any], outputs: Any) -> Iterator[tuple[str, Any]]:
+    """Outputs with the names that messages use."""
+    several = isinstance(outputs, tuple | list)
+    return ((f"output[{index}]" if several else "output", part) for index, part in enumerate(parts))
+
+
+def _inputs(target: Target, case: Case, device: torch.device, seed: int) -> Inputs:
+    return target.make_inputs(case, device, _generator(case, device, seed, "inputs"))
+
+
+def _generator(case: Case, device: torch.device, seed: int, purpose: str) -> torch.Generator:
+    digest = hashlib.sha256(f"{seed} {case.name} {purpose}".encode()).digest()
+    return torch.Generator(device=device).manual_seed(int.from_bytes(digest[:7], "big"))
+
+
+def _normal(like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, dtype=like.dtype, device=like.device, generator=generator)
+
+
+def _upcast(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    return value.detach().double() if value.is_floating_point() else value.detach()

@@ -1,0 +1,178 @@
+"""What each command prints, and the exit code that the shell sees."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Command
+from simulated_run import KERNEL_TESTS, SOURCE, TARGET_FILE, Run, make_repository
+
+from warpsmith.contracts.errors import ExitCode
+from warpsmith.contracts.result import FinalOutcome, FinalResult
+from warpsmith.workspace.documents import write_document
+
+
+def tree_of(root: Path) -> dict[str, str]:
+    """The user's files by content, without the workspaces."""
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.rglob("*")
+        if path.is_file() and path.relative_to(root).parts[0] != "optimization"
+    }
+
+
+def test_an_unknown_kernel_is_a_usage_error_that_names_the_nearest(begun: Run, command: Command) -> None:
+    ended = command(begun.root, "next", "rms_nrom")
+    assert ended.exit_code == ExitCode.USAGE
+    assert "no target for kernel 'rms_nrom' under benchmark/benchmark_*.py; nearest: rms_norm" in ended.err
+    assert "next: warpsmith list" in ended.err
+    assert ended.out == ""
+
+
+def test_an_error_is_json_on_standard_output_where_json_is_wanted(begun: Run, command: Command) -> None:
+    ended = command(begun.root, "next", "rms_nrom", "--json")
+    error = json.loads(ended.out)["error"]
+    assert (error["exit_code"], error["next_command"]) == (2, "warpsmith list")
+    assert error["message"] in ended.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("next",), ("run", "rms_norm", "--goal", "sideways"), ("run", "rms_norm", "--max-variants", "0"), ("fly",)],
+)
+def test_a_wrong_call_is_a_usage_error_and_json_where_json_is_wanted(
+    begun: Run, command: Command, arguments: tuple[str, ...]
+) -> None:
+    ended = command(begun.root, *arguments, "--json")
+    assert ended.exit_code == ExitCode.USAGE
+    assert json.loads(ended.out)["error"]["exit_code"] == 2
+    assert ended.err
+
+
+def test_a_folder_of_no_repository_is_a_usage_error(command: Command) -> None:
+    ended = command(Path("/"), "list")
+    assert ended.exit_code == ExitCode.USAGE
+    assert "no repository here" in ended.err
+
+
+def test_next_tells_a_program_everything_it_needs_to_go_on(begun: Run, command: Command) -> None:
+    ended = command(begun.root, "next", "rms_norm", "--json")
+    assert ended.exit_code == ExitCode.DONE
+    assert json.loads(ended.out) == {
+        "kernel": "rms_norm",
+        "state": "profile",
+        "command": "warpsmith profile rms_norm",
+        "why": "the profile is not finished; what was measured is kept",
+        "read": [],
+        "for_a_person": False,
+        "known_so_far": [],
+    }
+
+
+def test_list_shows_every_target_with_its_state(begun: Run, command: Command) -> None:
+    (begun.root / "benchmark" / "benchmark_softmax.py").write_text("raise SystemExit('never imported')\n")
+    ended = command(begun.root, "list", "--json")
+    assert ended.exit_code == ExitCode.DONE
+    assert json.loads(ended.out) == [
+        {"kernel": "rms_norm", "target": TARGET_FILE, "state": "profile"},
+        {"kernel": "softmax", "target": "benchmark/benchmark_softmax.py", "state": "new"},
+    ]
+
+
+def test_status_tells_what_happened_last_and_that_nothing_runs(begun: Run, command: Command) -> None:
+    begun.workspace.log("begun", run_id="r")
+    told = json.loads(command(begun.root, "status", "rms_norm", "--json").out)
+    assert (told["running"], told["last_event"]["event"], told["next"]["state"]) == (None, "begun", "profile")
+
+
+def test_there_is_nothing_to_approve_before_a_run_or_between_gates(tmp_path: Path, command: Command) -> None:
+    root = make_repository(tmp_path)
+    ended = command(root, "approve", "rms_norm")
+    assert (ended.exit_code, ended.err) == (
+        ExitCode.USAGE,
+        "warpsmith: no run of rms_norm has begun\n  next: warpsmith run rms_norm\n",
+    )
+    run = Run.begin(root)
+    ended = command(root, "approve", "rms_norm")
+    assert (ended.exit_code, ended.err.splitlines()[0]) == (ExitCode.USAGE, "warpsmith: nothing waits for an approval")
+    ended = command(root, "approve", "rms_norm", "--gate", "optimize")
+    assert ended.exit_code == ExitCode.USAGE and "nothing to approve yet" in ended.err
+    assert not run.workspace.approvals.exists()
+
+
+def test_run_without_a_terminal_and_without_a_gpu_says_so_in_one_line_and_touches_nothing(
+    tmp_path: Path, command: Command
+) -> None:
+    root = make_repository(tmp_path)
+    before = tree_of(root)
+    ended = command(root, "run", "rms_norm", "--quiet")
+    assert ended.exit_code == ExitCode.UNAVAILABLE
+    assert ended.err.splitlines() == [
+        "warpsmith: no GPU 'auto' here: NVML finds no NVIDIA GPU",
+        "  next: warpsmith doctor",
+    ]
+    assert tree_of(root) == before
+    assert set(before) == {SOURCE, TARGET_FILE, KERNEL_TESTS, "warpsmith.yaml"}
+
+
+def test_doctor_without_a_gpu_says_what_does_not_work(begun: Run, command: Command) -> None:
+    ended = command(begun.root, "doctor", "--json")
+    assert ended.exit_code == ExitCode.UNAVAILABLE
+    assert json.loads(ended.out)[0] == {
+        "name": "gpu",
+        "ok": False,
+        "found": "NVML finds no NVIDIA GPU",
+        "consequence": "nothing can be measured here",
+    }
+
+
+@pytest.mark.parametrize("stage", ["optimize", "finalize"])
+def test_a_stage_without_a_run_names_the_first_stage(tmp_path: Path, command: Command, stage: str) -> None:
+    ended = command(make_repository(tmp_path), stage, "rms_norm")
+    assert (ended.exit_code, ended.err) == (
+        ExitCode.USAGE,
+        "warpsmith: no run of rms_norm has begun\n  next: warpsmith profile rms_norm\n",
+    )
+
+
+def test_options_that_contradict_the_unfinished_run_are_a_usage_error(begun: Run, command: Command) -> None:
+    ended = command(begun.root, "run", "rms_norm", "--goal", "forward")
+    assert ended.exit_code == ExitCode.USAGE
+    assert "has another goal" in ended.err
+
+
+def test_a_target_speedup_of_one_or_less_is_a_usage_error(begun: Run, command: Command) -> None:
+    ended = command(begun.root, "run", "rms_norm", "--target-speedup", "1.0")
+    assert (ended.exit_code, ended.err) == (
+        ExitCode.USAGE,
+        "warpsmith: --target-speedup must be above 1, found 1.0\n",
+    )
+
+
+def test_a_report_of_nothing_is_a_usage_error(begun: Run, command: Command) -> None:
+    ended = command(begun.root, "report", "rms_norm")
+    assert ended.exit_code == ExitCode.USAGE
+    assert "no finished run of rms_norm to report on" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("outcome", "exit_code"),
+    [
+        (FinalOutcome.NO_IMPROVEMENT, ExitCode.DONE),
+        (FinalOutcome.APPLIED, ExitCode.DONE),
+        (FinalOutcome.REVERTED, ExitCode.REJECTED),
+    ],
+)
+def test_finalizing_a_finished_run_tells_its_result_again(
+    begun: Run, command: Command, outcome: FinalOutcome, exit_code: ExitCode
+) -> None:
+    result = FinalResult(run_id="r", outcome=outcome, reason="because", winner=None, original_sha256="0" * 64)
+    for path in (begun.workspace.profile, begun.workspace.search_result):
+        path.write_text("{}")
+    write_document(begun.workspace.final_result, result)
+    ended = command(begun.root, "finalize", "rms_norm", "--json")
+    assert ended.exit_code == exit_code
+    assert FinalResult.model_validate_json(ended.out) == result

@@ -1,0 +1,43 @@
+"""Commands that only read answer at once: what they import is bounded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from simulated_run import REPOSITORY, make_repository
+
+import warpsmith
+
+HEAVY = ("torch", "triton", "pandas", "matplotlib", "scipy", "libcst", "jinja2")
+PROGRAM = f"""
+import sys
+from warpsmith.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print("heavy:", [name for name in {HEAVY!r} if name in sys.modules], "of", len(sys.modules))
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"], ["list"], ["next", "rms_norm"]])
+def test_commands_that_only_read_import_nothing_heavy(tmp_path: Path, arguments: list[str]) -> None:
+    root = make_repository(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = done.stdout.splitlines()[-1]
+    assert told.startswith("heavy: [] of ")
+    if "--help" in arguments or "--version" in arguments:
+        assert int(told.rpartition(" ")[2]) < 900
+    if arguments == ["--version"]:
+        assert done.stdout.splitlines()[0] == warpsmith.__version__
