@@ -27,6 +27,8 @@ PAGES = sorted(
 )
 
 MAX_MODULE_LINES = 300
+#: What a winner's table of settings may add to a kernel: it is applied byte for byte as it was measured.
+TABLE_LINES = 60
 VAGUE_NAMES = re.compile(r"(?:^|_)(?:utils?|helpers?|common|misc|managers?)$")
 #: A folder of one machine, or the host of a package index.
 MACHINE_WORDS = re.compile(
@@ -105,7 +107,10 @@ def program() -> TyperGroup:
 def test_no_module_is_longer_than_one_thing_needs() -> None:
     lengths = {relative(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
 
-    assert {name: lines for name, lines in lengths.items() if lines > MAX_MODULE_LINES} == {}
+    def limit(name: str) -> int:
+        return MAX_MODULE_LINES + (TABLE_LINES if "/kernels/" in name else 0)
+
+    assert {name: lines for name, lines in lengths.items() if lines > limit(name)} == {}
 
 
 def test_every_module_says_what_it_owns() -> None:

@@ -46,7 +46,7 @@ def test_the_gate_tells_passing_from_every_other_end(
     run = gate(tmp_path, source)
 
     assert (run.counts, run.reason, run.passed) == (counts, reason, reason is None)
-    assert run.command.startswith(f"{sys.executable} -m pytest")
+    assert run.command.startswith("python -m pytest")
     assert run.duration_s > 0
 
 

@@ -94,7 +94,7 @@ def test_settings_are_written_as_a_table_with_what_was_chosen_at_each_case(bench
         "n_cols 4097 to 8192, n_rows 2048 to 8192: num_warps=16 programs_per_sm=2",
     )
     assert set(proposal.chosen_settings) == {case.name for case in bench.spec.tuning_cases}
-    assert "num_stages cannot matter: its values compile to the same machine code" in proposal.learnings
+    assert "num_stages cannot matter: all its values give one machine code" in proposal.learnings
 
 
 def test_settings_that_are_no_better_than_the_originals_make_no_variant(bench: Bench, gpu: SimulatedGpu) -> None:

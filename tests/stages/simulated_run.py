@@ -27,14 +27,16 @@ from warpsmith.workspace.store import MeasurementStore
 
 KERNEL = "rms_norm"
 SOURCE = "src/warpsmith/kernels/rms_norm.py"
+#: The kernel as it was before warpsmith: the production file carries the winner of the committed example.
+ORIGINAL = "optimization/rms_norm/original_rms_norm.py"
 KERNEL_TESTS = "tests/kernels/test_rms_norm.py"
 PASSING_TEST = "def test_the_kernel() -> None:\n    assert True\n"
 
 
 def make_repository(root: Path) -> Path:
-    for name in (SOURCE, TARGET_FILE):
+    for name, found in ((SOURCE, ORIGINAL), (TARGET_FILE, TARGET_FILE)):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / name, root / name)
+        shutil.copy(REPOSITORY / found, root / name)
     (root / KERNEL_TESTS).parent.mkdir(parents=True)
     (root / KERNEL_TESTS).write_text(PASSING_TEST)
     (root / "warpsmith.yaml").write_text("test_command: python -m pytest -q -x -p no:cacheprovider\n")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
@@ -37,13 +39,13 @@ def run_tests(
     Passed means exit status 0 and a pytest summary of which at least one test passed: "no tests ran" and "all
     skipped" prove nothing. Raises UsageError where the command does not exist.
     """
-    full = (*with_this_python(command), *arguments, *_summary_shown(command))
-    finished = run_to_file(full, root=root, log_path=log_path, timeout_s=timeout_s, env=env)
-    output = _ANSI.sub("", tail_of(log_path, _TAIL_BYTES))
+    told = (*command, *arguments, *_summary_shown(command))
+    finished = run_to_file(with_this_python(told), root=root, log_path=log_path, timeout_s=timeout_s, env=env)
+    output = _without_machine_paths(_ANSI.sub("", tail_of(log_path, _TAIL_BYTES)), root)
     counts = summary_counts(output)
     reason = _why_no_pass(finished, counts, timeout_s)
     return TestRun(
-        command=shlex.join(full),
+        command=shlex.join(told),
         passed=reason is None,
         counts=counts or {},
         duration_s=finished.duration_s,
@@ -65,6 +67,13 @@ def summary_counts(output: str) -> dict[str, int] | None:
         number, _, outcome = each.partition(" ")
         counts[_PLURALS.get(outcome, outcome)] = int(number)
     return counts
+
+
+def _without_machine_paths(output: str, root: Path) -> str:
+    """Reports travel: the repository is told as "." and the Python environment as "<environment>"."""
+    for path, told in ((f"{root}{os.sep}", ""), (str(root), "."), (sys.prefix, "<environment>")):
+        output = output.replace(path, told)
+    return output
 
 
 def _summary_shown(command: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from warpsmith.contracts.device import Environment
 from warpsmith.measure.worker import process
 from warpsmith.measure.worker.process import ProcessWorker
 from warpsmith.measure.worker.protocol import Identify, TargetRef, WorkerError
+from warpsmith.measure.worker.serve import is_sticky
 
 HERE = Path(__file__).parent
 
@@ -83,3 +84,16 @@ def test_closing_ends_the_process(worker: ProcessWorker) -> None:
     before = pid_of(worker)
     worker.close()
     assert not Path(f"/proc/{before}").exists()
+
+
+@pytest.mark.parametrize(
+    ("message", "sticky"),
+    [
+        ("CUDA error: an illegal memory access was encountered", True),
+        ("CUDA error: device-side assert triggered", True),
+        ("CUDA error: operation not permitted\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.", False),
+        ("Triton Error [CUDA]: out of resource: shared memory", False),
+    ],
+)
+def test_only_an_error_that_breaks_the_context_is_sticky(message: str, sticky: bool) -> None:
+    assert is_sticky(RuntimeError(message)) is sticky

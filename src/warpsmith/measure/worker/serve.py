@@ -16,7 +16,7 @@ STICKY_ERRORS = (
     "illegal memory access",
     "misaligned address",
     "unspecified launch failure",
-    "device-side assert",
+    "device-side assert triggered",  # every message of torch ends in advice that speaks of device-side assertions
     "illegal instruction",
     "hardware stack error",
 )
