@@ -57,3 +57,21 @@ def test_predictions_are_counted_over_what_was_measured() -> None:
         "Of 2 measured variants, 1 came out within their prediction, 0 above and 1 below it."
     )
     assert predictions_told(run.variants()[2:]) is None
+
+
+def test_a_winner_is_told_with_what_it_builds_on_but_for_tables_that_were_replaced() -> None:
+    first = run.variants()[0]
+    swept = {"8192x4096-bf16": {"k.num_warps": 8}}
+    chain = (
+        first.model_copy(update={"number": 1, "based_on": 0, "chosen_settings": swept, "changes": ("a table",)}),
+        first.model_copy(update={"number": 2, "based_on": 1, "chosen_settings": {}, "changes": ("allocated empty",)}),
+        first.model_copy(update={"number": 3, "based_on": 2, "chosen_settings": swept, "changes": ("a new table",)}),
+        first.model_copy(update={"number": 4, "based_on": 3, "chosen_settings": {}, "changes": ("not in it",)}),
+    )
+    result = run.context().result.model_copy(update={"winner": 3})
+
+    told = run.context(result=result, variants=chain).winning_changes
+    assert [(variant.number, changes) for variant, changes in told] == [
+        (2, ("allocated empty",)),
+        (3, ("a new table",)),
+    ]

@@ -61,3 +61,16 @@ def test_a_fence_is_longer_than_any_in_the_text() -> None:
 )
 def test_an_origin_names_gpu_and_date_where_they_are_known(origin: Origin, told: str) -> None:
     assert quantities.origin_told(origin) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "written"),
+    [
+        (134217728.0, "bytes", "128.0 MiB"),
+        (0.08565, "ms", "85.65 µs"),
+        (338.1, "us", "338.1 µs"),
+        (3.0, "binaries", "3 binaries"),
+    ],
+)
+def test_a_guardrails_figure_is_in_a_unit_that_fits_its_size(value: float, unit: str, written: str) -> None:
+    assert quantities.measured(value, unit) == written

@@ -226,3 +226,11 @@ def test_without_a_search_there_is_nothing_to_finalize(profiled: Run) -> None:
     with pytest.raises(PreflightError, match="stage 3 builds on the search") as caught:
         profiled.finalize()
     assert caught.value.next_command == "warpsmith optimize rms_norm"
+
+
+def test_a_winner_left_by_a_killed_run_is_taken_back_when_it_does_not_hold(optimized: Run) -> None:
+    optimized.production.write_bytes(winner_of(optimized))
+    optimized.gpu.slowdown = lambda work: 2.0 if is_winner(work) else 1.0
+
+    assert optimized.finalize().outcome is FinalOutcome.NOT_CONFIRMED
+    assert optimized.production.read_bytes() == original_of(optimized)

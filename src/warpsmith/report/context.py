@@ -52,6 +52,21 @@ class ReportContext(Contract):
         return next((v for v in self.variants if v.number == self.result.winner), None)
 
     @property
+    def winning_changes(self) -> tuple[tuple[Variant, tuple[str, ...]], ...]:
+        """What the winner is made of: itself and the variants that it builds on, oldest first, with their changes.
+
+        Of several tables of settings only the last is in the source, so only the last is told.
+        """
+        by_number = {variant.number: variant for variant in self.variants}
+        chain: list[Variant] = []
+        variant = self.winner
+        while variant is not None:
+            if not (variant.chosen_settings and any(later.chosen_settings for later in chain)):
+                chain.append(variant)
+            variant = by_number.get(variant.based_on)
+        return tuple((each, each.changes) for each in reversed(chain))
+
+    @property
     def applied(self) -> bool:
         return self.result.outcome is FinalOutcome.APPLIED
 

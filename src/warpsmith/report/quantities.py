@@ -82,6 +82,14 @@ def size(size_bytes: float | None) -> str:
     return f"{size_bytes:.0f} B" if exponent == 0 else f"{size_bytes:.1f} {_BINARY_UNITS[exponent]}"
 
 
+def measured(value: float, unit: str) -> str:
+    """A guardrail's figure in its unit; bytes and durations in units that fit their size."""
+    if unit == "bytes":
+        return size(value)
+    scale_to_ms = {"ms": 1.0, "us": 1e-3}.get(unit)
+    return f"{value:.4g} {unit}".strip() if scale_to_ms is None else time(value * scale_to_ms)
+
+
 def case_label(name: str) -> str:
     """A case's name for people: "8192x4096-bf16-layout=row_strided" as "8192×4096 bf16 layout=row_strided"."""
     sizes, _, rest = name.partition("-")

@@ -53,6 +53,7 @@ def _environment(html: bool) -> Environment:
             "cell": quantities.cell,
             "fenced": quantities.fenced,
             "gb_s": quantities.gb_s,
+            "measured": quantities.measured,
             "percent": quantities.percent,
             "predicted": quantities.predicted_range,
             "ratio": quantities.ratio,

@@ -60,6 +60,7 @@ def finalize(session: Session) -> FinalResult:
     confirmation = _confirm(session, profile, search)
     if confirmation.verdict.outcome is not Outcome.ACCEPTED:
         reason = "measured afresh, the winner did not hold: " + "; ".join(confirmation.verdict.reasons)
+        _take_back(session, search, production)
         result = _result(session, search, FinalOutcome.NOT_CONFIRMED, reason)
         return _conclude(session, profile, search, result, confirmation)
     return _conclude(session, profile, search, _apply_behind_tests(session, search, production), confirmation)
@@ -141,6 +142,13 @@ def _apply_behind_tests(session: Session, search: SearchResult, production: Path
     return _result(session, search, FinalOutcome.APPLIED, "confirmed afresh, applied, tests passed").model_copy(
         update={"tests": tests, "style": style, "applied_sha256": source_ref(production).sha256}
     )
+
+
+def _take_back(session: Session, search: SearchResult, production: Path) -> None:
+    """The original's bytes again, where an earlier finalize was killed after it had applied the winner."""
+    assert search.winner_sha256 is not None
+    if source_ref(production).sha256 == search.winner_sha256:
+        revert(production, session.workspace.original.read_bytes(), expected_sha256=search.winner_sha256)
 
 
 def _tests(session: Session) -> TestRun:

@@ -16,7 +16,7 @@ from warpsmith.contracts.errors import PreflightError, Unavailable
 from warpsmith.contracts.measurement import SourceRef
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.target import TargetSpec
-from warpsmith.device.gpus import choose, gpus
+from warpsmith.device.gpus import Gpu, choose, gpus
 from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
 from warpsmith.measure.worker.protocol import AnyQuestion, Describe, Identify, TargetRef, WorkerError
 from warpsmith.measure.worker.stored import StoredWorker
@@ -25,6 +25,7 @@ from warpsmith.project.discover import find_target
 from warpsmith.search.bench import Bench
 from warpsmith.workspace.documents import write_text
 from warpsmith.workspace.layout import Workspace
+from warpsmith.workspace.lock import gpu_lock
 from warpsmith.workspace.store import MeasurementStore
 
 Answer = TypeVar("Answer", bound=Contract)
@@ -111,20 +112,26 @@ def open_session(
     target = TargetRef(
         path=str(target_path), root=str(root), sha256=hashlib.sha256(target_path.read_bytes()).hexdigest()
     )
-    live = _live_workers(root, workspace, request.device)
-    worker = StoredWorker(MeasurementStore(workspace.measurements), live, Identify(target=target))
-    try:
-        yield Session(root, config, workspace, request, worker, target, progress)
-    finally:
-        worker.close()
+    gpu = _gpu(request.device)
+    with gpu_lock(gpu.uuid):
+        live = _live_workers(root, workspace, gpu)
+        worker = StoredWorker(MeasurementStore(workspace.measurements), live, Identify(target=target))
+        try:
+            yield Session(root, config, workspace, request, worker, target, progress)
+        finally:
+            worker.close()
 
 
-def _live_workers(root: Path, workspace: Workspace, device: str) -> LiveWorkers:
+def _gpu(device: str) -> Gpu:
     gpu = choose(device)
     if gpu is None:
         found = gpus()
         told = found.reason or f"NVML lists {', '.join(gpu.name for gpu in found.gpus) or 'none'}"
         raise Unavailable(f"no GPU {device!r} here: {told}", next_command="warpsmith doctor")
+    return gpu
+
+
+def _live_workers(root: Path, workspace: Workspace, gpu: Gpu) -> LiveWorkers:
     compilers = min(MAX_COMPILE_WORKERS, max(1, (os.cpu_count() or 2) - 1))
     return LiveWorkers(
         measuring=ProcessWorker(root, workspace.worker_log, gpu.uuid),

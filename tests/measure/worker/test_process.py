@@ -91,7 +91,10 @@ def test_closing_ends_the_process(worker: ProcessWorker) -> None:
     [
         ("CUDA error: an illegal memory access was encountered", True),
         ("CUDA error: device-side assert triggered", True),
-        ("CUDA error: operation not permitted\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.", False),
+        (
+            "CUDA error: operation not permitted\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
+            False,
+        ),
         ("Triton Error [CUDA]: out of resource: shared memory", False),
     ],
 )

@@ -21,7 +21,7 @@ from warpsmith.device.clocks import ClockReader
 from warpsmith.measure.timing.capture import Captured, CaptureMismatch, capture, warm_up
 from warpsmith.measure.worker.calls import Call, prepared
 from warpsmith.measure.worker.implementation import Implementation
-from warpsmith.measure.worker.inputs import L2_TURNOVER, InputSet, make_sets, turns_l2_over
+from warpsmith.measure.worker.inputs import L2_TURNOVER, InputSet, make_sets, refuse_overwriting, turns_l2_over
 from warpsmith.measure.worker.serve import is_sticky
 
 #: Chosen: one replay lasts this long at least, so that the two events around it weigh under 1%.
@@ -52,8 +52,10 @@ def time_contenders(
 ) -> Timing:
     """Samples in ms a call of every contender that runs; the others are in `failures`.
 
-    Raises what a broken CUDA context raises: after that nothing in this process can be believed.
+    Raises what a broken CUDA context raises: after that nothing in this process can be believed. Raises WorkerError
+    (bad_target) for a target that overwrites its inputs.
     """
+    refuse_overwriting(target)
     stream = torch.cuda.Stream(device)
     with torch.cuda.stream(stream):
         sets = make_sets(target, case, mode, seed=seed, device=device)

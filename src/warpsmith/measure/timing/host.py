@@ -16,7 +16,7 @@ from warpsmith.contracts.measurement import HostTime
 from warpsmith.contracts.target import Target
 from warpsmith.measure.worker.calls import Call, prepared
 from warpsmith.measure.worker.implementation import Implementation
-from warpsmith.measure.worker.inputs import make_one
+from warpsmith.measure.worker.inputs import make_one, refuse_overwriting
 
 #: Chosen: far below the depth of a launch queue, so that no call waits for the device.
 CALLS_PER_CHUNK = 16
@@ -32,7 +32,11 @@ def measure_host_time(
     seed: int,
     device: torch.device,
 ) -> HostTime:
-    """Microseconds of every call, by contender, in interleaved chunks with the device idle at the start of each."""
+    """Microseconds of every call, by contender, in interleaved chunks with the device idle at the start of each.
+
+    Raises WorkerError (bad_target) for a target that overwrites its inputs.
+    """
+    refuse_overwriting(target)
     one = make_one(target, case, mode, seed=seed, device=device)
     ready: dict[str, tuple[Implementation, Call]] = {}
     for implementation in implementations:

@@ -14,7 +14,7 @@ from warpsmith.contracts.measurement import Memory
 from warpsmith.contracts.target import Target
 from warpsmith.measure.worker.calls import prepared
 from warpsmith.measure.worker.implementation import Implementation
-from warpsmith.measure.worker.inputs import make_one
+from warpsmith.measure.worker.inputs import make_one, refuse_overwriting
 
 
 def measure_memory(
@@ -26,7 +26,11 @@ def measure_memory(
     seed: int,
     device: torch.device,
 ) -> Memory:
-    """Peak bytes by contender, one call each after a warm-up; a contender that fails is in `failures`."""
+    """Peak bytes by contender, one call each after a warm-up; a contender that fails is in `failures`.
+
+    Raises WorkerError (bad_target) for a target that overwrites its inputs.
+    """
+    refuse_overwriting(target)
     one = make_one(target, case, mode, seed=seed, device=device)
     peaks: dict[str, int] = {}
     failures: dict[str, str] = {}

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.target import Inputs, Target
+from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
 
 #: A call's data is out of L2 once others have moved this many times its size.
 L2_TURNOVER = 2
@@ -50,6 +51,14 @@ def make_one(target: Target, case: Case, mode: Mode, *, seed: int, device: torch
     if mode is not Mode.FORWARD:
         one.output_gradients = _gradients(target, one, seed)
     return one
+
+
+def refuse_overwriting(target: Target) -> None:
+    """Raises WorkerError (bad_target) for a target whose second call would not compute what its first one does."""
+    if target.overwrites:
+        names = ", ".join(target.overwrites)
+        message = f"{target.name} overwrites its inputs ({names}); timing restores nothing between calls yet"
+        raise WorkerError(WorkerFailure(status="bad_target", message=message))
 
 
 def turns_l2_over(sets: Sequence[InputSet], device: torch.device) -> bool:

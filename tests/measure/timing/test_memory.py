@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from warpsmith.contracts.case import Case, Cost, DType, Mode
+from warpsmith.contracts.measurement import Memory
+from warpsmith.contracts.target import Inputs, Target
+from warpsmith.measure.timing.memory import measure_memory
+from warpsmith.measure.worker.implementation import Implementation
+
+CASE = Case(axes={"N": 4}, dtype=DType.FLOAT32)
+TARGET = Target(
+    name="k",
+    source="k.py",
+    module="k",
+    make_inputs=lambda case, device, generator: {"x": torch.ones(4)},
+    call=lambda module, inputs: None,
+    reference=lambda inputs: inputs["x"],
+    cost=lambda case, mode: Cost(bytes_moved=1, flops=0),
+    cases=(CASE,),
+)
+
+
+class Allocator:
+    """What torch tells of its memory, where inputs and leftovers take `held` bytes."""
+
+    def __init__(self) -> None:
+        self.held = 100
+        self.peak = 5000
+
+    def takes(self, size: int) -> None:
+        self.peak = max(self.peak, self.held + size)
+
+    def reset(self) -> None:
+        self.peak = self.held
+
+
+@pytest.fixture
+def allocator(monkeypatch: pytest.MonkeyPatch) -> Allocator:
+    simulated = Allocator()
+    for name, stand_in in {
+        "synchronize": lambda: None,
+        "empty_cache": lambda: None,
+        "memory_allocated": lambda device: simulated.held,
+        "reset_peak_memory_stats": lambda device: simulated.reset(),
+        "max_memory_allocated": lambda device: simulated.peak,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    return simulated
+
+
+def side(name: str, call: Callable[[Inputs], Any], activate: Callable[[], None] = lambda: None) -> Implementation:
+    return Implementation(name, call, activate, None)
+
+
+def measured(*sides: Implementation) -> Memory:
+    return measure_memory(sides, TARGET, CASE, Mode.FORWARD, seed=0, device=torch.device("cpu"))
+
+
+def taking(allocator: Allocator, *sizes: int) -> Callable[[Inputs], Any]:
+    """A call that takes each of the sizes in turn."""
+    left = list(sizes)
+
+    def call(inputs: Inputs) -> Any:
+        allocator.takes(left.pop(0))
+        return inputs["x"]
+
+    return call
+
+
+def test_a_peak_is_that_of_a_later_call_above_what_was_held_before(allocator: Allocator) -> None:
+    memory = measured(side("a", taking(allocator, 900, 64)), side("b", taking(allocator, 10, 48)))
+    assert memory == Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"a": 64, "b": 48})
+
+
+def test_one_that_fails_is_told_and_the_rest_is_weighed(allocator: Allocator) -> None:
+    def fails(inputs: Inputs) -> Any:
+        raise RuntimeError("no such shape")
+
+    memory = measured(side("fails", fails), side("a", taking(allocator, 64, 64)))
+    assert (memory.peak_bytes, memory.failures) == ({"a": 64}, {"fails": "RuntimeError: no such shape"})
+
+
+def test_settings_are_made_current_before_a_contender_is_called(allocator: Allocator) -> None:
+    log: list[str] = []
+
+    def logged(name: str) -> Implementation:
+        return side(name, lambda inputs: log.append(name) or inputs["x"], lambda: log.append(f"activate {name}"))
+
+    measured(logged("a"), logged("b"))
+    assert log == ["activate a", "a", "a", "activate b", "b", "b"]
