@@ -72,13 +72,13 @@ def test_next_tells_a_program_everything_it_needs_to_go_on(begun: Run, command: 
     }
 
 
-def test_list_shows_every_target_with_its_state(begun: Run, command: Command) -> None:
+def test_list_shows_every_target_and_what_comes_next_for_it(begun: Run, command: Command) -> None:
     (begun.root / "benchmark" / "benchmark_softmax.py").write_text("raise SystemExit('never imported')\n")
     ended = command(begun.root, "list", "--json")
     assert ended.exit_code == ExitCode.DONE
     assert json.loads(ended.out) == [
-        {"kernel": "rms_norm", "target": TARGET_FILE, "state": "profile"},
-        {"kernel": "softmax", "target": "benchmark/benchmark_softmax.py", "state": "new"},
+        {"kernel": "rms_norm", "target": TARGET_FILE, "next": "warpsmith profile rms_norm"},
+        {"kernel": "softmax", "target": "benchmark/benchmark_softmax.py", "next": "warpsmith profile softmax"},
     ]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.contracts.errors import ExitCode, Unavailable, UsageError
-from warpsmith.device.architecture import TARGETS, SmLimits, architecture_of, limits_of, target_capability
+from warpsmith.contracts.errors import ExitCode, Unavailable
+from warpsmith.device.architecture import SmLimits, architecture_of, limits_of
 
 
 @pytest.mark.parametrize(
@@ -61,38 +61,3 @@ def test_an_unknown_capability_names_what_is_known(capability: tuple[int, int]) 
         ) as caught:
             question(capability)
         assert caught.value.exit_code is ExitCode.UNAVAILABLE
-
-
-def test_every_target_name_is_the_architecture_it_stands_for() -> None:
-    assert {name: architecture_of(capability).lower() for name, capability in TARGETS.items()} == {
-        n: n for n in TARGETS
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "capability"),
-    [
-        ("hopper", (9, 0)),
-        (" Ampere ", (8, 0)),
-        ("sm_90", (9, 0)),
-        ("sm90a", (9, 0)),
-        ("9.0", (9, 0)),
-        ("sm_120", (12, 0)),
-        ("10.3", (10, 3)),
-    ],
-)
-def test_a_target_is_named_by_architecture_or_capability(name: str, capability: tuple[int, int]) -> None:
-    assert target_capability(name) == capability
-
-
-@pytest.mark.parametrize(("name", "nearest"), [("hoper", "hopper"), ("", "volta"), ("h100", "hopper")])
-def test_an_unknown_target_is_answered_with_the_nearest_name(name: str, nearest: str) -> None:
-    with pytest.raises(UsageError, match=f"unknown target GPU '{name}'") as caught:
-        target_capability(name)
-
-    assert any(f"the nearest name is {each!r}" in caught.value.message for each in (nearest, *TARGETS))
-
-
-def test_a_target_of_unknown_capability_is_unavailable() -> None:
-    with pytest.raises(Unavailable, match=r"unknown compute capability 9\.9"):
-        target_capability("sm_99")

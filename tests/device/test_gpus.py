@@ -70,9 +70,6 @@ class Nvml:
     def nvmlDeviceGetName(self, card: Card) -> str | bytes:
         return b"NVIDIA H200" if isinstance(card.uuid, bytes) else "NVIDIA H200"
 
-    def nvmlDeviceGetMemoryInfo(self, card: Card) -> SimpleNamespace:
-        return SimpleNamespace(total=141 * 2**30)
-
     def nvmlDeviceGetComputeRunningProcesses(self, card: Card) -> list[SimpleNamespace]:
         if card.pids is None:
             raise NVMLError("Insufficient Permissions")
@@ -87,7 +84,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
 
 
 def gpu(index: int, uuid: str, other_processes: tuple[int, ...] | None) -> Gpu:
-    return Gpu(index, uuid, "NVIDIA H200", (9, 0), 141 * 2**30, other_processes)
+    return Gpu(index, uuid, "NVIDIA H200", (9, 0), other_processes)
 
 
 ALL = (gpu(0, "GPU-aaaa", (3, 7)), gpu(1, "GPU-aabb", ()), gpu(2, "GPU-cccc", None))

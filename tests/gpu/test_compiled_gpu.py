@@ -12,7 +12,7 @@ from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.measurement import Contender, SourceRef
 from warpsmith.contracts.target import Target
-from warpsmith.measure.compiled.launches import compile_settings, record_launches
+from warpsmith.measure.compiled.launches import compile_settings, record_call
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.loading import load_implementation
 
@@ -25,7 +25,7 @@ def recorded(
     implementation: Implementation, target: Target, mode: Mode, *, launch: bool = True
 ) -> tuple[LaunchRecord, ...]:
     device = torch.device("cuda", torch.cuda.current_device())
-    return record_launches(implementation, target, CASE, mode, device=device, seed=0, launch=launch)
+    return record_call(implementation, target, CASE, mode, device=device, seed=0, launch=launch).launches
 
 
 def test_forward_and_backward_launches_are_recorded_with_their_hosts(original: Implementation, target: Target) -> None:

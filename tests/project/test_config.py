@@ -28,7 +28,6 @@ def test_no_file_and_an_empty_one_are_the_defaults(tmp_path: Path, text: str | N
         style_command=None,
         guardrails={},
         approval="any",
-        agent_command=None,
     )
     assert config.thresholds == Thresholds()
     assert not config.terminal_only
@@ -41,8 +40,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "test_command: python -m pytest 'tests dir'\n"
         "style_command: [ruff, format, '{file}']\n"
         "guardrails: {case_regression: 0.05}\n"
-        "approval: tty\n"
-        "agent_command: my-agent --print\n",
+        "approval: tty\n",
     )
 
     assert config == ProjectConfig(
@@ -51,7 +49,6 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         style_command=("ruff", "format", "{file}"),
         guardrails={"case_regression": 0.05},
         approval="tty",
-        agent_command=("my-agent", "--print"),
     )
     assert config.thresholds == Thresholds(case_regression=0.05)
     assert config.terminal_only

@@ -64,8 +64,10 @@ def test_an_unknown_kernel_is_answered_with_the_nearest_ones(tmp_path: Path) -> 
         find_target(tmp_path, ProjectConfig(), "rmsnorm")
 
     assert caught.value.message == (
-        "no target for kernel 'rmsnorm' under benchmark/benchmark_*.py; nearest: rms_norm, layer_norm, softmax (of 4)"
+        "no target for kernel 'rmsnorm' under benchmark/benchmark_*.py; nearest: rms_norm, layer_norm (of 4)"
     )
+    with pytest.raises(UsageError, match="there are: geglu, layer_norm, rms_norm, softmax"):
+        find_target(tmp_path, ProjectConfig(), "flash_attention")
     assert caught.value.next_command == "warpsmith list"
 
 

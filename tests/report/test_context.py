@@ -47,9 +47,7 @@ def test_another_method_is_told_below_the_three_way_table() -> None:
     tables = three_way_tables(run.context())
 
     assert [table.providers for table in tables] == [("original", "optimized", "liger", "torch", "torch_compile")] * 3
-    assert tables[0].footnotes == (
-        "torch_compile was timed by the profiler's kernel durations, in a comparison of its own.",
-    )
+    assert tables[0].footnotes == ("torch_compile was timed by CUDA events, in a comparison of its own.",)
 
 
 def test_predictions_are_counted_over_what_was_measured() -> None:

@@ -16,7 +16,6 @@ from warpsmith.source.rewrites import (
     add_eviction_policy,
     allocate_empty,
     parametrise_loop_stages,
-    pipeline_loop,
 )
 from warpsmith.source.scan import scan
 from warpsmith.source.tunable import make_tunable
@@ -84,13 +83,6 @@ REWRITES: dict[str, tuple[Callable[[str], str], list[str]]] = {
             '+        tl.store(x_ptr + row * n_cols + cols, x * w * scale, mask=mask, eviction_policy="evict_first")',
         ],
     ),
-    "pipeline_loop": (
-        lambda source: pipeline_loop(source, "_norm_kernel", 3),
-        [
-            "-    for row in range(program, n_rows, tl.num_programs(0)):",
-            "+    for row in tl.range(program, n_rows, tl.num_programs(0), num_stages=3):",
-        ],
-    ),
     "parametrise_loop_stages": (
         lambda source: parametrise_loop_stages(source, "_norm_kernel"),
         [
@@ -154,4 +146,4 @@ def test_the_allocation_is_found_although_its_line_moved() -> None:
 
 def test_a_kernel_that_is_not_there_is_named() -> None:
     with pytest.raises(NotApplicable, match="_absent is no jit function"):
-        pipeline_loop(SOURCE, "_absent", 2)
+        parametrise_loop_stages(SOURCE, "_absent")

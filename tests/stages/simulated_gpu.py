@@ -110,7 +110,6 @@ def described(root: Path) -> TargetSpec:
         module=target.module,
         target_file=TARGET_FILE,
         source_sha256=hashlib.sha256((root / target.source).read_bytes()).hexdigest(),
-        target_sha256="0" * 64,
         cases=cases,
         modes=target.modes,
         differentiable=target.differentiable,

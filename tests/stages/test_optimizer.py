@@ -47,6 +47,17 @@ def test_each_variant_builds_on_the_best_and_the_last_best_wins(optimized: Run) 
     assert result["stop_reason"] == "every strategy that the profile recommends was tried"
 
 
+def test_a_variant_has_the_line_endings_of_the_original(profiled: Run) -> None:
+    original = profiled.workspace.original
+    original.write_bytes(original.read_bytes().replace(b"\n", b"\r\n"))
+    recommend_only(profiled, "needless_initialisation")
+    profiled.optimize()
+
+    source = profiled.workspace.variant(1).read_bytes()
+    assert b"torch.zeros(" not in source
+    assert source.count(b"\r\n") == source.count(b"\n") > 0
+
+
 def test_the_comparison_lists_every_variant_and_marks_how_each_ended(optimized: Run) -> None:
     page = optimized.workspace.comparison.read_text()
     for variant in optimized.variants():

@@ -13,7 +13,6 @@ from warpsmith.contracts.request import Request
 from warpsmith.stages.runs import Options, begin
 from warpsmith.workspace.documents import read_document, write_text
 from warpsmith.workspace.layout import Workspace
-from warpsmith.workspace.runs import archived_runs
 
 
 def test_a_new_run_has_what_was_asked_for_and_defaults_for_the_rest(tmp_path: Path) -> None:
@@ -62,7 +61,7 @@ def test_a_fresh_run_moves_the_unfinished_one_to_history_whole(profiled: Run) ->
     profile = profiled.workspace.profile.read_bytes()
     new = begin(profiled.workspace, "rms_norm", Options(goal=Mode.FORWARD, fresh=True))
 
-    (archived,) = archived_runs(profiled.workspace)
+    (archived,) = profiled.workspace.history.iterdir()
     assert archived.name == old.run_id
     assert (archived / "profile.json").read_bytes() == profile
     assert read_document(archived / "request.json", Request) == old
@@ -73,6 +72,6 @@ def test_a_fresh_run_moves_the_unfinished_one_to_history_whole(profiled: Run) ->
 def test_after_a_finished_run_the_next_begins_anew_and_keeps_it(optimized: Run) -> None:
     write_text(optimized.workspace.final_result, "{}")
     begin(optimized.workspace, "rms_norm", Options(max_variants=2))
-    (archived,) = archived_runs(optimized.workspace)
+    (archived,) = optimized.workspace.history.iterdir()
     assert (archived / "rms_norm_v3.py").is_file()
     assert not optimized.workspace.variant(3).exists()

@@ -12,7 +12,6 @@ from warpsmith.contracts.case import Case, Mode, Role
 from warpsmith.contracts.measurement import Correctness, HostTime, Memory, Timing
 from warpsmith.contracts.verdict import GuardrailResult, Outcome, Verdict
 from warpsmith.verdict.decision import Evidence, decide
-from warpsmith.verdict.guardrails import Pair
 from warpsmith.verdict.thresholds import Thresholds
 
 Maker = Callable[..., Timing]
@@ -140,20 +139,6 @@ def test_one_pass_that_pays_for_the_other_is_rejected(weigh: Weigh, noisy: Maker
 
 def test_a_pass_slower_within_the_trade_off_is_allowed(weigh: Weigh, noisy: Maker) -> None:
     assert weigh(1.5, timings=(noisy({"original": 0.1, "v1": 0.108}, mode=Mode.FORWARD),)).outcome is Outcome.ACCEPTED
-
-
-@pytest.mark.parametrize(
-    ("changes", "metric"),
-    [
-        ({"compile_s": Pair(1.0, 1.6)}, "cold compile time"),
-        ({"specializations": Pair(2, 5)}, "specializations compiled over the cases"),
-    ],
-)
-def test_compiling_that_got_dearer_is_rejected(weigh: Weigh, changes: dict[str, Pair], metric: str) -> None:
-    verdict = weigh(1.5, **changes)
-
-    assert verdict.outcome is Outcome.REJECTED
-    assert [g.metric for g in verdict.guardrails if not g.ok] == [metric]
 
 
 def test_memory_and_host_time_are_guardrails_of_a_winner(weigh: Weigh, case: Cases) -> None:

@@ -17,12 +17,11 @@ from warpsmith.contracts.verdict import Interval
 from warpsmith.verdict.statistics import (
     block_medians,
     compare,
+    geometric_mean,
     goal_speedup,
     holm,
     median_ms,
     noise_floor,
-    regression_p,
-    speedup,
 )
 
 Maker = Callable[..., Timing]
@@ -57,32 +56,32 @@ def test_the_median_is_over_rounds_and_constant_times_have_no_width(timing: Make
 
 
 def test_a_speedup_above_one_means_that_the_contender_is_faster(timing: Maker) -> None:
-    found = speedup(timing({"original": [2.0] * 4, "v1": [1.0] * 4}), "original", "v1")
+    found = compare(timing({"original": [2.0] * 4, "v1": [1.0] * 4}), "original", "v1").speedup
 
     assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
 
 
 @given(drift=times, ratio=st.floats(0.5, 2.0))
 def test_drift_that_both_sides_share_cancels(timing: Maker, drift: list[float], ratio: float) -> None:
-    found = speedup(timing({"a": drift, "b": [ratio * time_ms for time_ms in drift]}), "a", "b")
+    found = compare(timing({"a": drift, "b": [ratio * time_ms for time_ms in drift]}), "a", "b").speedup
 
     assert (found.low, found.value, found.high) == pytest.approx((1 / ratio,) * 3)
 
 
 def test_rounds_that_only_one_side_ran_are_left_out(timing: Maker) -> None:
-    found = speedup(timing({"a": [2.0, 2.0], "b": [1.0, 1.0, 50.0, 50.0, 50.0]}), "a", "b")
+    found = compare(timing({"a": [2.0, 2.0], "b": [1.0, 1.0, 50.0, 50.0, 50.0]}), "a", "b").speedup
 
     assert found.value == pytest.approx(2.0)
 
 
 def test_identical_sides_give_an_interval_with_one_in_it_for_nearly_every_seed(noisy: Maker) -> None:
-    intervals = [speedup(noisy({"a": 0.1, "b": 0.1}, seed=seed), "a", "b") for seed in range(100)]
+    intervals = [compare(noisy({"a": 0.1, "b": 0.1}, seed=seed), "a", "b").speedup for seed in range(100)]
 
     assert sum(found.low <= 1 <= found.high for found in intervals) >= 88
 
 
 def test_planted_work_of_five_percent_is_found_and_none_is_not(noisy: Maker) -> None:
-    planted = [speedup(noisy({"a": 0.1, "b": 0.105}, noise=0.01, seed=seed), "a", "b") for seed in range(20)]
+    planted = [compare(noisy({"a": 0.1, "b": 0.105}, noise=0.01, seed=seed), "a", "b").speedup for seed in range(20)]
 
     assert all(found.high < 1 and found.value == pytest.approx(1 / 1.05, abs=0.015) for found in planted)
 
@@ -91,7 +90,8 @@ def test_planted_work_of_five_percent_is_found_and_none_is_not(noisy: Maker) -> 
 @settings(max_examples=25)
 def test_the_same_seed_gives_the_same_figures_byte_for_byte(timing: Maker, block_ms: list[float], seed: int) -> None:
     twice = [
-        speedup(timing({"a": block_ms, "b": block_ms[::-1]}), "a", "b", seed=seed).model_dump_json() for _ in range(2)
+        compare(timing({"a": block_ms, "b": block_ms[::-1]}), "a", "b", seed=seed).speedup.model_dump_json()
+        for _ in range(2)
     ]
 
     assert twice[0] == twice[1]
@@ -120,9 +120,16 @@ def test_the_goal_is_the_geometric_mean_by_the_cases_weights(timing: Maker, case
 
 def test_more_cases_make_the_goal_narrower_than_one_case(noisy: Maker, case: Cases) -> None:
     timings = [noisy({"a": 0.1, "b": 0.1}, case=case(rows), seed=rows) for rows in range(1, 17)]
-    one, goal = speedup(timings[0], "a", "b"), goal_speedup(timings, "a", "b")
+    one, goal = compare(timings[0], "a", "b").speedup, goal_speedup(timings, "a", "b")
 
     assert math.log(goal.high / goal.low) < 0.5 * math.log(one.high / one.low)
+
+
+def test_a_geometric_mean_is_the_root_of_the_product_by_its_weights() -> None:
+    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
+    assert geometric_mean([2.0, 1.0], [3.0, 1.0]) == pytest.approx(2.0**0.75)
+    with pytest.raises(ValueError, match="of nothing"):
+        geometric_mean([])
 
 
 def test_a_goal_over_no_case_is_an_error() -> None:
@@ -133,9 +140,9 @@ def test_a_goal_over_no_case_is_an_error() -> None:
 def test_regression_p_is_small_only_beyond_the_guardrail(noisy: Maker) -> None:
     slower = noisy({"a": 0.1, "b": 0.104})
 
-    assert regression_p(slower, "a", "b", 0.02) == pytest.approx(1 / 2001)
-    assert regression_p(slower, "a", "b", 0.04) > 0.05
-    assert regression_p(slower, "a", "b", 0.10) == 1.0
+    assert compare(slower, "a", "b").regression_p(0.02) == pytest.approx(1 / 2001)
+    assert compare(slower, "a", "b").regression_p(0.04) > 0.05
+    assert compare(slower, "a", "b").regression_p(0.10) == 1.0
 
 
 def test_holm_gives_the_textbook_figures() -> None:

@@ -71,7 +71,7 @@ def test_the_target_ends_a_search_once_an_accepted_variant_reaches_it() -> None:
         [judged(1.3), judged(1.305), judged(1.308)],
         [judged(1.3), judged(1.0, Outcome.REJECTED), judged(1.5, Outcome.MIXED)],
         [judged(1.3), judged(1.9, over_best=1.005), judged(1.9, over_best=0.9)],
-        [judged(0.9, Outcome.REJECTED), unjudged(VariantStatus.IDENTICAL), judged(1.0, Outcome.REJECTED)],
+        [judged(0.9, Outcome.REJECTED), unjudged(VariantStatus.COMPILE_FAILED), judged(1.0, Outcome.REJECTED)],
     ],
 )
 def test_two_measured_variants_without_a_step_end_a_search(variants: list[Variant]) -> None:

@@ -14,7 +14,7 @@ from warpsmith.contracts.request import Request
 from warpsmith.workspace.documents import write_document, write_text
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import run_lock
-from warpsmith.workspace.runs import archive, archived_runs, new_run_id
+from warpsmith.workspace.runs import archive, new_run_id
 
 FILES = (
     "benchmarks/v0_baseline.csv",
@@ -58,12 +58,12 @@ def test_everything_of_a_run_moves_under_its_id(tmp_path: Path) -> None:
     assert list(workspace.directory.iterdir()) == [workspace.history]
 
 
-def test_the_history_grows_and_is_listed_by_id(tmp_path: Path) -> None:
+def test_the_history_grows(tmp_path: Path) -> None:
     for run_id in ("r1", "r2"):
         archive(finished_run(tmp_path, run_id))
     workspace = Workspace(tmp_path, "rms_norm")
 
-    assert archived_runs(workspace) == (workspace.history / "r1", workspace.history / "r2")
+    assert sorted(workspace.history.iterdir()) == [workspace.history / "r1", workspace.history / "r2"]
     assert (workspace.history / "r1" / "profile.json").read_text() == "profile.json of r1"
 
 
@@ -82,7 +82,7 @@ def test_without_a_run_nothing_moves(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, "rms_norm")
 
     assert archive(workspace) is None
-    assert archived_runs(workspace) == ()
+    assert not workspace.history.exists()
 
 
 class Killed(BaseException):
@@ -113,7 +113,7 @@ def test_a_killed_archive_is_gone_on_with_and_loses_nothing(
 
     assert workspace.request.is_file() is (after < 6)
     archive(workspace)
-    assert archived_runs(workspace) == (workspace.history / "r1",)
+    assert list(workspace.history.iterdir()) == [workspace.history / "r1"]
     assert files_in(workspace.history / "r1") == FILES
     assert list(workspace.directory.iterdir()) == [workspace.history]
 

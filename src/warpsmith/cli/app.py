@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,20 +25,12 @@ app = typer.Typer(
 )
 
 
-class Goal(str, Enum):
-    """What is to get faster."""
-
-    FULL = "full"
-    FORWARD = "forward"
-    BACKWARD = "backward"
-
-
 Kernel = Annotated[str, typer.Argument(help="The kernel's name, as `warpsmith list` shows it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
-GoalOption = Annotated[Goal | None, typer.Option(help="What is to get faster: one pass, or forward then backward.")]
-DeviceOption = Annotated[str | None, typer.Option(help="GPU: auto, an index, or a UUID.")]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Move an unfinished run to history and begin anew.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
+Goal = Annotated[Mode | None, typer.Option(help="What is to get faster: one pass, or forward then backward.")]
+Device = Annotated[str | None, typer.Option(help="GPU: auto, an index, or a UUID.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Move an unfinished run to history and begin anew.")]
 MaxVariants = Annotated[int | None, typer.Option(min=1, help="How many variants to try at most (8).")]
 
 
@@ -48,42 +39,47 @@ def run(
     kernel: Kernel,
     autonomous: Annotated[bool, typer.Option("--autonomous", help="Go through without asking a person.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="The same as --autonomous.", hidden=True)] = False,
-    goal: GoalOption = None,
+    goal: Goal = None,
     max_variants: MaxVariants = None,
     target_speedup: Annotated[float | None, typer.Option(help="Stop when this speed-up is reached.")] = None,
-    device: DeviceOption = None,
-    fresh: FreshOption = False,
+    device: Device = None,
+    fresh: Fresh = False,
     as_json: AsJson = False,
-    quiet: QuietOption = False,
+    quiet: Quiet = False,
 ) -> int:
     """Profile, optimize and finalize a kernel; stops where a person must decide, unless --autonomous."""
-    options = _options(goal, True if autonomous or yes else None, max_variants, target_speedup, device, fresh)
+    options = _options(
+        goal=goal,
+        autonomous=True if autonomous or yes else None,
+        max_variants=max_variants,
+        target_speedup=target_speedup,
+        device=device,
+        fresh=fresh,
+    )
     return _flow(kernel, as_json, quiet).run(options)
 
 
 @app.command()
 def profile(
     kernel: Kernel,
-    goal: GoalOption = None,
-    device: DeviceOption = None,
-    fresh: FreshOption = False,
+    goal: Goal = None,
+    device: Device = None,
+    fresh: Fresh = False,
     as_json: AsJson = False,
-    quiet: QuietOption = False,
+    quiet: Quiet = False,
 ) -> int:
     """Stage 1: measure the kernel as it is, and find what holds it back."""
-    return _flow(kernel, as_json, quiet).profile(_options(goal, None, None, None, device, fresh))
+    return _flow(kernel, as_json, quiet).profile(_options(goal=goal, device=device, fresh=fresh))
 
 
 @app.command()
-def optimize(
-    kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson = False, quiet: QuietOption = False
-) -> int:
+def optimize(kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson = False, quiet: Quiet = False) -> int:
     """Stage 2: write variants, judge each against the original, keep the best."""
-    return _flow(kernel, as_json, quiet).optimize(_options(None, None, max_variants, None, None, False))
+    return _flow(kernel, as_json, quiet).optimize(_options(max_variants=max_variants))
 
 
 @app.command()
-def finalize(kernel: Kernel, as_json: AsJson = False, quiet: QuietOption = False) -> int:
+def finalize(kernel: Kernel, as_json: AsJson = False, quiet: Quiet = False) -> int:
     """Stage 3: confirm the winner afresh, apply it behind the kernel's tests, report."""
     return _flow(kernel, as_json, quiet).finalize()
 
@@ -148,19 +144,20 @@ def _flow(kernel: str, as_json: bool, quiet: bool) -> Flow:
 
 
 def _options(
-    goal: Goal | None,
-    autonomous: bool | None,
-    max_variants: int | None,
-    target_speedup: float | None,
-    device: str | None,
-    fresh: bool,
+    *,
+    goal: Mode | None = None,
+    autonomous: bool | None = None,
+    max_variants: int | None = None,
+    target_speedup: float | None = None,
+    device: str | None = None,
+    fresh: bool = False,
 ) -> Options:
     from warpsmith.stages.runs import Options
 
     if target_speedup is not None and target_speedup <= 1:
         raise UsageError(f"--target-speedup must be above 1, found {target_speedup}")
     return Options(
-        goal=Mode(goal.value) if goal else None,
+        goal=goal,
         autonomous=autonomous,
         max_variants=max_variants,
         target_speedup=target_speedup,

@@ -19,7 +19,7 @@ from warpsmith.project.config import ProjectConfig, load_config
 from warpsmith.project.discover import find_root, find_target
 from warpsmith.stages import checkpoints
 from warpsmith.stages.runs import Options, begin
-from warpsmith.stages.session import Session, open_session
+from warpsmith.stages.session import Session, gpu_for, open_session
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import holder, run_lock
@@ -60,10 +60,12 @@ class Flow:
 
     def run(self, options: Options) -> int:
         """Stages in turn until the end, or until a person must decide and cannot be asked."""
+        if self._is_finished(options):
+            return self._tell_result()
         with run_lock(self.workspace):
-            request = begin(self.workspace, self.kernel, options)
+            request = self._begin(options)
             stages: dict[RunState, Callable[[Session], Any]] = {}
-            while (state := checkpoints.state_of(self.workspace)) is not RunState.DONE:
+            while (state := self._state()) is not RunState.DONE:
                 if state in (RunState.WAITING_OPTIMIZE, RunState.WAITING_FINALIZE):
                     if not self._ask(Gate.OPTIMIZE if state is RunState.WAITING_OPTIMIZE else Gate.FINALIZE):
                         return self._tell_next(ExitCode.WAITING)
@@ -74,9 +76,11 @@ class Flow:
         return self._tell_result()
 
     def profile(self, options: Options) -> int:
+        if self._is_finished(options):
+            return self._tell_page(self.workspace.profile_page, self.workspace.profile)
         with run_lock(self.workspace):
-            request = begin(self.workspace, self.kernel, options)
-            if checkpoints.state_of(self.workspace) is RunState.PROFILE:
+            request = self._begin(options)
+            if self._state() is RunState.PROFILE:
                 with self._session(request) as session:
                     _stages()[RunState.PROFILE](session)
         return self._tell_page(self.workspace.profile_page, self.workspace.profile)
@@ -84,7 +88,12 @@ class Flow:
     def optimize(self, options: Options) -> int:
         with run_lock(self.workspace):
             request = self._begun(options)
-            checkpoints.require(self.workspace, request, Gate.OPTIMIZE, terminal_only=False)
+            if not self.workspace.profile.is_file():
+                raise UsageError(
+                    f"{self.kernel} has no profile yet: stage 2 builds on it",
+                    next_command=f"warpsmith profile {self.kernel}",
+                )
+            checkpoints.require(self.workspace, request, Gate.OPTIMIZE, terminal_only=self.config.terminal_only)
             if not self.workspace.search_result.is_file():
                 with self._session(request) as session:
                     _stages()[RunState.OPTIMIZE](session)
@@ -102,7 +111,9 @@ class Flow:
         waiting = {RunState.WAITING_OPTIMIZE: Gate.OPTIMIZE, RunState.WAITING_FINALIZE: Gate.FINALIZE}
         if not self.workspace.request.is_file():
             raise UsageError(f"no run of {self.kernel} has begun", next_command=f"warpsmith run {self.kernel}")
-        chosen = gate or waiting.get(checkpoints.state_of(self.workspace))
+        if self.config.terminal_only and not sys.stdin.isatty():
+            raise UsageError("approval: tty in warpsmith.yaml takes an approval from a terminal only")
+        chosen = gate or waiting.get(self._state())
         if chosen is None:
             raise UsageError("nothing waits for an approval", next_command=f"warpsmith next {self.kernel}")
         approval = checkpoints.approve(self.workspace, chosen, from_terminal=sys.stdin.isatty())
@@ -117,7 +128,7 @@ class Flow:
         return self._tell_next(ExitCode.DONE)
 
     def status(self) -> int:
-        step = checkpoints.next_step(self.workspace, self.kernel)
+        step = self._next_step()
         running, last = holder(self.workspace), self.workspace.last_event()
         if self.as_json:
             print_json({"next": step.model_dump(mode="json"), "running": running, "last_event": last})
@@ -145,10 +156,29 @@ class Flow:
         ):
             yield session
 
+    def _state(self) -> RunState:
+        return checkpoints.state_of(self.workspace, terminal_only=self.config.terminal_only)
+
+    def _next_step(self) -> NextStep:
+        return checkpoints.next_step(self.workspace, self.kernel, terminal_only=self.config.terminal_only)
+
+    def _is_finished(self, options: Options) -> bool:
+        """A finished run is shown, and makes way for a new one only when that is asked for."""
+        if options.fresh or self._state() is not RunState.DONE:
+            return False
+        print(f"this run of {self.kernel} is finished; --fresh moves it to history and begins anew", file=sys.stderr)
+        return True
+
+    def _begin(self, options: Options) -> Request:
+        """The run's request. What is there is left alone where there is no GPU to go on with."""
+        if options.fresh or self._state() is RunState.NEW:
+            gpu_for(options.device or "auto")
+        return begin(self.workspace, self.kernel, options)
+
     def _begun(self, options: Options) -> Request:
         if not self.workspace.request.is_file():
             raise UsageError(f"no run of {self.kernel} has begun", next_command=f"warpsmith profile {self.kernel}")
-        if checkpoints.state_of(self.workspace) is RunState.DONE:
+        if self._state() is RunState.DONE:
             return read_document(self.workspace.request, Request)
         return begin(self.workspace, self.kernel, options)
 
@@ -165,7 +195,7 @@ class Flow:
         return True
 
     def _tell_next(self, code: ExitCode) -> int:
-        step: NextStep = checkpoints.next_step(self.workspace, self.kernel)
+        step = self._next_step()
         if self.as_json:
             print_json(step)
         else:
@@ -181,7 +211,7 @@ class Flow:
         else:
             print_markdown(page.read_text(encoding="utf-8"))
             print(f"page: {self.workspace.relative(page)}")
-            print(f"next: {checkpoints.next_step(self.workspace, self.kernel).command}")
+            print(f"next: {self._next_step().command}")
         return ExitCode.DONE
 
     def _tell_result(self) -> int:

@@ -14,12 +14,13 @@ from warpsmith.workspace.layout import Workspace
 
 def print_targets(start: Path, *, as_json: bool) -> int:
     root = find_root(start)
-    targets = list_targets(root, load_config(root))
+    config = load_config(root)
+    targets = list_targets(root, config)
     rows = [
         {
             "kernel": name,
             "target": path.relative_to(root).as_posix(),
-            "state": checkpoints.state_of(Workspace(root, name)).value,
+            "next": checkpoints.next_step(Workspace(root, name), name, terminal_only=config.terminal_only).command,
         }
         for name, path in targets.items()
     ]
@@ -31,7 +32,7 @@ def print_targets(start: Path, *, as_json: bool) -> int:
             "no targets here; a target file is named benchmark/benchmark_<kernel>.py, see `targets` in warpsmith.yaml"
         )
     for row in rows:
-        print(f"{row['kernel']:24} {row['state']:36} {row['target']}")
+        print(f"{row['kernel']:24} {row['next']:48} {row['target']}")
     return ExitCode.DONE
 
 

@@ -15,7 +15,7 @@ class Gate(str, Enum):
 
 
 class Approval(Contract):
-    """`evidence_sha256` is the hash of the page the person judged; `winner_sha256` of the source to apply."""
+    """`evidence_sha256` is the hash of what was judged, profile.json or comparison.md, `winner_sha256` the winner's."""
 
     gate: Gate
     run_id: str

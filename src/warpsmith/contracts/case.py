@@ -30,6 +30,11 @@ class Mode(str, Enum):
     BACKWARD = "backward"
     FULL = "full"
 
+    @property
+    def passes(self) -> tuple[Mode, ...]:
+        """The passes that it is made of."""
+        return (Mode.FORWARD, Mode.BACKWARD) if self is Mode.FULL else (self,)
+
 
 class Role(str, Enum):
     """Tuning cases are searched; held-out cases only judge."""

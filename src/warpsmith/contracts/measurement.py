@@ -9,6 +9,12 @@ from pydantic import Field, model_validator
 from warpsmith.contracts.base import Contract, Settings, Sha256
 from warpsmith.contracts.case import Case, Mode
 
+#: What every contender is compared with, and the name of the winner when it is measured afresh.
+ORIGINAL, OPTIMIZED = "original", "optimized"
+
+#: The module-level dictionary of a tunable source: knob id -> value. Empty, the source behaves as the original.
+SETTINGS_NAME = "WARPSMITH_SETTINGS"
+
 
 class SourceRef(Contract):
     """A kernel source file, known by its content."""
@@ -27,7 +33,6 @@ class Contender(Contract):
 
 class TimingMethod(str, Enum):
     GRAPH = "graph"
-    PROFILER = "profiler"
     EVENTS = "events"
 
 

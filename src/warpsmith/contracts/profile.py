@@ -93,5 +93,5 @@ class Profile(Document):
     observations: tuple[str, ...]
 
     def mode_profile(self, mode: Mode) -> ModeProfile:
-        """Raises StopIteration where the target lacks the mode."""
-        return next(m for m in self.modes if m.mode is mode)
+        """The diagnosis of that mode. Raises KeyError where the target lacks it."""
+        return {profile.mode: profile for profile in self.modes}[mode]

@@ -40,7 +40,8 @@ class Target:
         providers: baseline name -> factory that returns `inputs -> outputs`. A factory whose
             dependency is missing raises ImportError; the provider is then left out, with the reason.
         tests: pytest arguments of the kernel's own tests.
-        plot_axis: the axis a plot runs along.
+        plot_axis: the axis of a row's width; every case has it. Plots run along it, and a table of settings has
+            bands of it.
     """
 
     name: str
@@ -67,7 +68,6 @@ class TargetSpec(Contract):
     module: str
     target_file: str
     source_sha256: Sha256
-    target_sha256: Sha256
     cases: tuple[Case, ...]
     modes: tuple[Mode, ...]
     differentiable: tuple[str, ...]
@@ -82,12 +82,13 @@ class TargetSpec(Contract):
 
     def case(self, name: str) -> Case:
         """The case of that name. Raises KeyError."""
-        return next(case for case in self.cases if case.name == name)
+        return {case.name: case for case in self.cases}[name]
 
     @property
     def tuning_cases(self) -> tuple[Case, ...]:
         return tuple(case for case in self.cases if case.role is Role.TUNING)
 
     @property
-    def held_out_cases(self) -> tuple[Case, ...]:
-        return tuple(case for case in self.cases if case.role is Role.HELD_OUT)
+    def passes(self) -> tuple[Mode, ...]:
+        """The modes but FULL, which is made of them."""
+        return tuple(mode for mode in self.modes if mode is not Mode.FULL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -13,7 +14,6 @@ from warpsmith.contracts.verdict import Outcome, Verdict
 class VariantStatus(str, Enum):
     PROPOSED = "proposed"
     INAPPLICABLE = "inapplicable"
-    IDENTICAL = "identical"
     NOT_ADMITTED = "not_admitted"
     COMPILE_FAILED = "compile_failed"
     INCORRECT = "incorrect"
@@ -53,6 +53,8 @@ class Variant(Document):
     def accepted(self) -> bool:
         return self.verdict is not None and self.verdict.outcome is Outcome.ACCEPTED
 
-    @property
-    def file_stem_suffix(self) -> str:
-        return f"_v{self.number}"
+    def against_prediction(self, speedup: float) -> Literal["within", "above", "below"]:
+        """Where a speed-up lies relative to the predicted range."""
+        if speedup > self.predicted_high:
+            return "above"
+        return "within" if speedup >= self.predicted_low else "below"

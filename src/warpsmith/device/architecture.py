@@ -7,13 +7,11 @@ The Blackwell tuning guide prints 32 blocks and 128 KB (the whole L1 cache) for 
 
 from __future__ import annotations
 
-import difflib
-import re
 from dataclasses import dataclass
 
-from warpsmith.contracts.errors import Unavailable, UsageError
+from warpsmith.contracts.errors import Unavailable
 
-WARP_THREADS = 32
+THREADS_PER_WARP = 32
 
 _KIB = 1024
 
@@ -37,7 +35,7 @@ class SmLimits:
 
     @property
     def max_warps_per_sm(self) -> int:
-        return self.max_threads_per_sm // WARP_THREADS
+        return self.max_threads_per_sm // THREADS_PER_WARP
 
 
 def _limits(threads: int, blocks: int, shared_kib: int, reserved_kib: int = 1) -> SmLimits:
@@ -67,16 +65,6 @@ _KNOWN: dict[tuple[int, int], tuple[str, SmLimits]] = {
     (12, 1): ("Blackwell", _limits(1536, 24, 100)),
 }
 
-#: What `--target-gpu` takes by name: the capability of the architecture's data-center GPU where it has one.
-TARGETS: dict[str, tuple[int, int]] = {
-    "volta": (7, 0),
-    "turing": (7, 5),
-    "ampere": (8, 0),
-    "ada": (8, 9),
-    "hopper": (9, 0),
-    "blackwell": (10, 0),
-}
-
 
 def architecture_of(capability: tuple[int, int]) -> str:
     """The architecture's name, such as "Hopper" for (9, 0). Raises Unavailable for an unknown capability."""
@@ -86,26 +74,6 @@ def architecture_of(capability: tuple[int, int]) -> str:
 def limits_of(capability: tuple[int, int]) -> SmLimits:
     """The limits of one SM. Raises Unavailable for an unknown capability: limits are never guessed."""
     return _known(capability)[1]
-
-
-def target_capability(name: str) -> tuple[int, int]:
-    """The capability that `--target-gpu` means: "hopper", "sm_90" or "9.0".
-
-    Raises UsageError for what is no such name, Unavailable for an unknown capability.
-    """
-    lowered = name.strip().lower()
-    if lowered in TARGETS:
-        return TARGETS[lowered]
-    found = re.fullmatch(r"(?:sm_?)?(\d{1,2}?)\.?(\d)[af]?", lowered, re.ASCII)
-    if found is None:
-        nearest = difflib.get_close_matches(lowered, TARGETS, n=1, cutoff=0.0)[0]
-        raise UsageError(
-            f"unknown target GPU {name!r}; the nearest name is {nearest!r} "
-            f"(of {', '.join(TARGETS)}; or a capability such as sm_90)"
-        )
-    capability = int(found[1]), int(found[2])
-    _known(capability)
-    return capability
 
 
 def _known(capability: tuple[int, int]) -> tuple[str, SmLimits]:

@@ -51,10 +51,12 @@ def max_sm_clock_mhz(uuid: str) -> int | None:
 def _handle(uuid: str | None) -> Any:
     try:
         import pynvml
-
+    except ImportError:
+        return None
+    try:
         pynvml.nvmlInit()
         return pynvml.nvmlDeviceGetHandleByUUID(uuid) if uuid else pynvml.nvmlDeviceGetHandleByIndex(0)
-    except Exception:  # no driver, no library, no such GPU: each is an absence, which is what None says
+    except pynvml.NVMLError:  # no driver, or no such GPU
         return None
 
 

@@ -23,7 +23,6 @@ class Gpu:
     uuid: str
     name: str
     capability: tuple[int, int]
-    memory_bytes: int
     other_processes: tuple[int, ...] | None
 
 
@@ -118,7 +117,6 @@ def _gpu(pynvml: ModuleType, handle: Any, index: int, *, of: Any = None) -> Gpu:
         uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
         name=_text(pynvml.nvmlDeviceGetName(handle)),
         capability=(int(major), int(minor)),
-        memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
         other_processes=_other_processes(pynvml, handle),
     )
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.places import places
-from warpsmith.diagnose.roofline import ORIGINAL
+from warpsmith.verdict.statistics import geometric_mean
 
 #: Chosen: a share of the ceiling that falls by more than this between neighbours is a bend.
 BEND = 0.10
@@ -112,4 +112,4 @@ def _gain(times: dict[tuple[str, str], float], provider: str) -> float | None:
     cases = [case for name, case in times if name == ORIGINAL]
     if not cases or any((provider, case) not in times for case in cases):
         return None
-    return math.exp(sum(math.log(times[ORIGINAL, case] / times[provider, case]) for case in cases) / len(cases))
+    return geometric_mean([times[ORIGINAL, case] / times[provider, case] for case in cases])

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.launch import CompiledFacts
-from warpsmith.device.architecture import limits_of
+from warpsmith.device.architecture import THREADS_PER_WARP, limits_of
 
 #: Hardware facts, the same for every capability from 8.0 on.
-THREADS_PER_WARP = 32
 REGISTERS_PER_WARP_UNIT = 256
 #: An SM is four partitions with a quarter of the registers each; a warp lives in one of them.
 PARTITIONS = 4

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from warpsmith.contracts.audit import KnobKind, SourceAudit
 from warpsmith.contracts.case import Case, Cost, Mode, Role
 from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.measurement import CounterRow
+from warpsmith.contracts.measurement import ORIGINAL, CounterRow
 from warpsmith.contracts.profile import Baseline
 from warpsmith.diagnose.counted import COMPUTE_PCT, MEMORY_PCT, average, most_waves
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import Occupancy, occupancy
-from warpsmith.diagnose.roofline import ORIGINAL, bandwidth_share, compute_share
+from warpsmith.diagnose.roofline import bandwidth_share, compute_share
+from warpsmith.verdict.statistics import geometric_mean
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ def places(mode: Mode, evidence: Evidence, baselines: Sequence[Baseline]) -> tup
 
 def share_of_ceiling(at: Sequence[Place]) -> float:
     """Geometric mean of the cases' shares, by their weights."""
-    weight = sum(place.case.weight for place in at)
-    return math.exp(sum(place.case.weight * math.log(place.share) for place in at) / weight)
+    return geometric_mean([place.share for place in at], [place.case.weight for place in at])
 
 
 def headroom_us(at: Sequence[Place]) -> float:

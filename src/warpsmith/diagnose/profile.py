@@ -11,8 +11,6 @@ from warpsmith.diagnose.observations import observations
 from warpsmith.diagnose.recommend import expected_variants, recommend
 from warpsmith.diagnose.roofline import baselines
 
-__all__ = ["Evidence", "assemble"]
-
 
 def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
     """The profile. Raises ValueError where a mode of the target was timed at no tuning case."""

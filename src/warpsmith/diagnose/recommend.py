@@ -79,8 +79,7 @@ def goal_passes(
     evidence: Evidence, modes: Sequence[ModeProfile], goal: Mode, baselines: Sequence[Baseline]
 ) -> tuple[Pass, ...]:
     """The passes that the goal is made of, each with its weighted mean share of their time at the tuning cases."""
-    wanted = (Mode.FORWARD, Mode.BACKWARD) if goal is Mode.FULL else (goal,)
-    profiles = [m for m in modes if m.mode in wanted]
+    profiles = [m for m in modes if m.mode in goal.passes]
     times = {m.mode: {p.case.name: p.time_ms for p in places(m.mode, evidence, baselines)} for m in profiles}
     shared = [c for c in evidence.spec.tuning_cases if all(c.name in by_case for by_case in times.values())]
     weight = sum(case.weight for case in shared)

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 
 from warpsmith.contracts.case import Case, Cost, DType, Mode
 from warpsmith.contracts.device import DeviceFacts
-from warpsmith.contracts.measurement import Memory, Timing
+from warpsmith.contracts.measurement import ORIGINAL, Memory, Timing
 from warpsmith.contracts.profile import Baseline
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.verdict import Interval
 from warpsmith.verdict.statistics import median_ms
-
-ORIGINAL = "original"
 
 
 def copy_ceiling_gb_s(cost: Cost, device: DeviceFacts) -> float | None:
@@ -48,19 +46,14 @@ def is_compute_heavy(cost: Cost, dtype: DType, device: DeviceFacts) -> bool:
 
 
 def baselines(
-    spec: TargetSpec,
-    timings: Sequence[Timing],
-    memories: Sequence[Memory],
-    device: DeviceFacts,
-    *,
-    sources: Sequence[str] = (ORIGINAL,),
+    spec: TargetSpec, timings: Sequence[Timing], memories: Sequence[Memory], device: DeviceFacts
 ) -> tuple[Baseline, ...]:
-    """One row a provider, case and mode that was timed: the sources first, then the target's providers.
+    """One row a provider, case and mode that was timed: the original first, then the target's providers.
 
     A provider that is missing, failed or did not run there has a row that says why. Where a contender was timed
     twice at one case and mode, the first counts. `ceiling_gb_s` is None where the matmul ceiling is the limit.
     """
-    providers = dict.fromkeys([*sources, *spec.providers, *spec.missing_providers])
+    providers = dict.fromkeys([ORIGINAL, *spec.providers, *spec.missing_providers])
     by_place: dict[tuple[str, Mode], list[Timing]] = {}
     for timing in timings:
         by_place.setdefault((timing.case.name, timing.mode), []).append(timing)

@@ -62,6 +62,8 @@ def _describe(question: Describe) -> TargetSpec:
     names = [case.name for case in target.cases]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise _bad_target(f"{question.target.path} has several cases named {', '.join(repeated)}")
+    if lacking := [case.name for case in target.cases if target.plot_axis not in case.axes]:
+        raise _bad_target(f"plot_axis {target.plot_axis!r} of {question.target.path} is no axis of {lacking[0]}")
     available, missing = _providers(target)
     return TargetSpec(
         name=target.name,
@@ -69,7 +71,6 @@ def _describe(question: Describe) -> TargetSpec:
         module=target.module,
         target_file=Path(question.target.path).resolve().relative_to(Path(question.target.root).resolve()).as_posix(),
         source_sha256=hashlib.sha256(source.read_bytes()).hexdigest(),
-        target_sha256=question.target.sha256,
         cases=target.cases,
         modes=target.modes,
         differentiable=target.differentiable,

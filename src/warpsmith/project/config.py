@@ -35,7 +35,6 @@ class ProjectConfig(Contract):
         style_command: formats or lints one file, named by `{file}`, else by a last word that is added.
         guardrails: thresholds of a verdict that differ from the defaults, by their names in `Thresholds`.
         approval: `any` takes a yes from wherever `warpsmith approve` is run, `tty` only from a terminal.
-        agent_command: a command-line agent that proposes variants.
     """
 
     targets: tuple[str, ...] = Field(default=("benchmark/benchmark_*.py",), min_length=1)
@@ -43,7 +42,6 @@ class ProjectConfig(Contract):
     style_command: Command | None = None
     guardrails: dict[str, float] = Field(default_factory=dict)
     approval: Literal["any", "tty"] = "any"
-    agent_command: Command | None = None
 
     @field_validator("targets")
     @classmethod

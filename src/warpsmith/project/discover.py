@@ -60,9 +60,10 @@ def find_target(root: Path, config: ProjectConfig, kernel: str) -> Path:
             f"no target for kernel {kernel!r}: no file of {root} matches {where}; a target is a Python file that "
             "defines `target = Target(...)`, and warpsmith.yaml says where targets lie"
         )
-    nearest = difflib.get_close_matches(kernel, targets, n=3, cutoff=0.0)
+    nearest = difflib.get_close_matches(kernel, targets, n=3, cutoff=0.5)
+    told = f"nearest: {', '.join(nearest)}" if nearest else f"there are: {', '.join(sorted(targets)[:5])}"
     raise UsageError(
-        f"no target for kernel {kernel!r} under {where}; nearest: {', '.join(nearest)} (of {len(targets)})",
+        f"no target for kernel {kernel!r} under {where}; {told} (of {len(targets)})",
         next_command="warpsmith list",
     )
 

@@ -32,7 +32,8 @@ def run_style(root: Path, command: Sequence[str] | None, file: Path) -> str:
     except UsageError as error:
         return f"the style command did not run: {error.message}"
     changed = "changed" if file_sha256(file) != before else "did not change"
-    return f"`{shlex.join(command)}` {told} and {changed} the file"
+    shown = shlex.join(command_for(command, Path(file.name)))
+    return f"`{shown}` {told} and {changed} the file"
 
 
 def command_for(command: Sequence[str], file: Path) -> tuple[str, ...]:

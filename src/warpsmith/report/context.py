@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from warpsmith.contracts.variant import Variant
 from warpsmith.contracts.verdict import CaseSpeedup
 from warpsmith.report.profile_view import least_times_ms
 from warpsmith.report.rows import ProviderRow
+from warpsmith.verdict.statistics import geometric_mean
 
 
 class Plot(Contract):
@@ -96,13 +96,9 @@ class ReportContext(Contract):
         both.
         """
         least_ms = least_times_ms(self.profile)
-        found = [
-            (least_ms[c.case, mode], c)
-            for c in self.speedups
-            if c.mode is mode and c.role is Role.TUNING and (c.case, mode) in least_ms
-        ]
-        if not found:
+        tuning = [c for c in self.speedups if c.mode is mode and c.role is Role.TUNING and (c.case, mode) in least_ms]
+        if not tuning:
             return None
-        before = math.fsum(math.log(least / c.baseline_ms) for least, c in found) / len(found)
-        after = math.fsum(math.log(least / c.variant_ms) for least, c in found) / len(found)
-        return math.exp(before), math.exp(after)
+        before = geometric_mean([least_ms[c.case, mode] / c.baseline_ms for c in tuning])
+        after = geometric_mean([least_ms[c.case, mode] / c.variant_ms for c in tuning])
+        return before, after

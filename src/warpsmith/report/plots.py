@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL
 from warpsmith.contracts.verdict import CaseSpeedup
 from warpsmith.report.quantities import case_label
-from warpsmith.report.rows import OPTIMIZED, ORIGINAL, ProviderRow, provider_order
+from warpsmith.report.rows import ProviderRow, provider_order
 
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7",

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from warpsmith.contracts.audit import Tier
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.measurement import CounterRow
+from warpsmith.contracts.measurement import ORIGINAL, CounterRow
 from warpsmith.contracts.profile import Baseline, Bottleneck, Profile
 from warpsmith.report import quantities
-from warpsmith.report.rows import ORIGINAL, provider_order
+from warpsmith.report.rows import provider_order
 
 BOTTLENECK_MEANS: dict[Bottleneck, str] = {
     Bottleneck.NEAR_PEAK: "at 90% or more of the measured ceiling; little is left to win",
@@ -87,7 +87,7 @@ def baseline_tables(profile: Profile) -> tuple[BaselineTable, ...]:
 
 def _baseline_table(profile: Profile, mode: Mode) -> BaselineTable:
     found = [b for b in profile.baselines if b.mode is mode]
-    providers = tuple(sorted({b.provider for b in found}, key=provider_order))
+    providers = tuple(sorted({b.provider for b in found if b.time_ms is not None}, key=provider_order))
     by_key = {(b.case, b.provider): b for b in found}
     tuning = dict.fromkeys(b.case for b in found if b.role is Role.TUNING)
     lines = tuple(
@@ -152,6 +152,8 @@ def _footnotes(found: list[Baseline], providers: tuple[str, ...]) -> tuple[str, 
         for provider, used in methods.items()
         if used and used != usual
     ]
+    absent = {b.provider: b.unavailable for b in found if b.provider not in providers}
+    notes += [f"{provider} was not measured: {why or 'no reason is recorded'}." for provider, why in absent.items()]
     return tuple(notes)
 
 

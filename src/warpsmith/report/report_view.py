@@ -5,16 +5,18 @@ Pure; shared by the Markdown and the HTML report, so that both say the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL
 from warpsmith.contracts.result import FinalOutcome
 from warpsmith.contracts.variant import Variant
 from warpsmith.contracts.verdict import CaseSpeedup
 from warpsmith.report import quantities
 from warpsmith.report.context import ReportContext
-from warpsmith.report.rows import OPTIMIZED, ORIGINAL, ProviderRow, provider_order
+from warpsmith.report.rows import ProviderRow, provider_order
 
 OUTCOME_MEANS: dict[FinalOutcome, str] = {
     FinalOutcome.APPLIED: "applied",
@@ -73,7 +75,8 @@ def summary(context: ReportContext) -> tuple[str, str, str]:
     count = len(context.variants)
     tried = f"Tried {count} variant{'' if count == 1 else 's'}; stopped: {context.search.stop_reason.rstrip('.')}."
     winner = context.winner
-    what = f"Winner: v{winner.number}, {winner.title}." if winner else "No variant beat the original."
+    made_of = " on ".join(quantities.words(each.strategy) for each, _ in reversed(context.winning_changes))
+    what = f"Winner: v{winner.number}, {made_of}." if winner else "No variant beat the original."
     goal = [c for c in context.speedups if c.mode is context.request.goal]
     if not goal:
         return f"{what} {_sentence(context.result.reason)}", _profile_line(context), tried
@@ -154,15 +157,13 @@ def what_came_of_it(variant: Variant) -> str:
 
 def predictions_told(variants: Sequence[Variant]) -> str | None:
     """How many predictions came true. None where nothing was measured."""
-    places = {"within": 0, "above": 0, "below": 0}
+    places: Counter[str] = Counter()
     for variant in variants:
         if variant.verdict is not None and variant.verdict.goal is not None:
-            found = variant.verdict.goal.value
-            within = variant.predicted_low <= found <= variant.predicted_high
-            places["within" if within else "above" if found > variant.predicted_high else "below"] += 1
-    if not any(places.values()):
+            places[variant.against_prediction(variant.verdict.goal.value)] += 1
+    if not places:
         return None
-    return f"Of {sum(places.values())} measured variants, {places['within']} came out within their prediction, " + (
+    return f"Of {places.total()} measured variants, {places['within']} came out within their prediction, " + (
         f"{places['above']} above and {places['below']} below it."
     )
 
@@ -176,7 +177,8 @@ def sureness(context: ReportContext) -> tuple[str, ...]:
         blocks = _range([row.blocks for row in optimized])
         lines.append(
             f"Device time by {methods}, cold L2; original and optimized interleaved in {blocks} rounds of random "
-            "order; 95% percentile-bootstrap intervals over blocks."
+            "order; 95% percentile-bootstrap intervals over blocks. They hold what differs between blocks, not what "
+            "differs between placements in memory: code that did not change can stand up to half a per cent off 1."
         )
     if context.result.confirmation is not None:
         lines.append("Measured afresh in a new process, on inputs that no search has seen; no other figure counts.")
@@ -212,7 +214,11 @@ def limits(context: ReportContext) -> tuple[str, ...]:
     device, environment = context.profile.device, context.profile.device.environment
     tuning = dict.fromkeys(b.case for b in context.profile.baselines if b.role is Role.TUNING)
     has_table = context.winner is not None and bool(context.winner.chosen_settings)
-    bound = "; on any other GPU the winner's table of settings leaves the original expressions" if has_table else ""
+    bound = (
+        "; on a GPU of another compute capability or SM count the winner's table leaves the original expressions"
+        if has_table
+        else ""
+    )
     hull = "; outside their hull the table leaves the original expressions" if has_table else ""
     lines = [
         f"GPU: {device.name}, compute capability {device.capability[0]}.{device.capability[1]}, "

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.case import Mode, Role
-from warpsmith.contracts.measurement import Memory, Timing, TimingMethod
+from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, Memory, Timing, TimingMethod
 from warpsmith.contracts.verdict import Interval
 from warpsmith.verdict.statistics import median_ms
-
-ORIGINAL = "original"
-OPTIMIZED = "optimized"
 
 
 class ProviderRow(Contract):
@@ -56,13 +53,7 @@ def provider_order(name: str) -> tuple[int, str]:
 
 def samples_ms(timing: Timing, contender: str) -> tuple[float, ...]:
     """All raw samples of one contender, in the order they were taken."""
-    return tuple(_samples(timing, contender))
-
-
-def _samples(timing: Timing, contender: str) -> Iterator[float]:
-    for block in timing.blocks:
-        if block.contender == contender:
-            yield from block.samples_ms
+    return tuple(sample for block in timing.blocks if block.contender == contender for sample in block.samples_ms)
 
 
 def _row(timing: Timing, provider: str, peak_bytes: int | None) -> ProviderRow:

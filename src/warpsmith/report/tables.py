@@ -12,9 +12,9 @@ import pandas as pd
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts
-from warpsmith.contracts.measurement import Memory, Timing
+from warpsmith.contracts.measurement import ORIGINAL, Memory, Timing
 from warpsmith.contracts.target import TargetSpec
-from warpsmith.report.rows import ORIGINAL, contenders_of, samples_ms
+from warpsmith.report.rows import contenders_of, samples_ms
 from warpsmith.search.sweep import Reading
 from warpsmith.verdict.statistics import median_ms
 
@@ -46,11 +46,9 @@ def baseline_frame(
     timings: Iterable[Timing],
     memories: Iterable[Memory],
     device: DeviceFacts,
-    *,
-    timestamp: str | None = None,
 ) -> pd.DataFrame:
     """v0's frame: the original and the target's providers, and nothing else that ran beside them."""
-    frame = results_frame(spec, timings, memories, device, timestamp=timestamp)
+    frame = results_frame(spec, timings, memories, device)
     return frame[frame["kernel_provider"].isin([ORIGINAL, *spec.providers])].reset_index(drop=True)
 
 
@@ -60,17 +58,15 @@ def results_frame(
     memories: Iterable[Memory],
     device: DeviceFacts,
     *,
-    timestamp: str | None = None,
     sources: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """One row a contender, case, mode and metric (speed in ms, memory in MB of 2**20 bytes), in order measured.
 
-    The percentiles are of the raw samples, the interval is that of the median. `timestamp` is by default when the
+    The percentiles are of the raw samples, the interval is that of the median. `timestamp` is when the
     device was inspected, at the start of the run; `sources` is contender -> sha256 of its source beside the
     original's. A contender that failed has no row.
     """
     shas = {ORIGINAL: spec.source_sha256, **(sources or {})}
-    when = timestamp or device.measured_at
     rows: list[dict[str, object]] = []
     for timing in timings:
         for name in contenders_of(timing):
@@ -80,7 +76,7 @@ def results_frame(
         for name, peak_bytes in memory.peak_bytes.items():
             rows.append(_identity(spec, memory, name, shas) | _memory(peak_bytes))
     for row in rows:
-        row |= {"gpu_name": device.name, "timestamp": when}
+        row |= {"gpu_name": device.name, "timestamp": device.measured_at}
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

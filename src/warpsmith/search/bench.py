@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from warpsmith.contracts.base import Contract
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.measurement import Contender, SourceRef, Timing
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.measure.worker.protocol import (
+    Answer,
     AnyQuestion,
     Compile,
     CompiledAnswer,
@@ -20,9 +19,8 @@ from warpsmith.measure.worker.protocol import (
     Time,
     Worker,
     WorkerFailure,
+    answer_of,
 )
-
-Answer = TypeVar("Answer", bound=Contract)
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,7 @@ class Bench:
 
     def ask(self, question: AnyQuestion, answer_type: type[Answer]) -> Answer:
         """The answer. Raises WorkerError where there is none."""
-        answer = self.worker.ask(question)
-        assert isinstance(answer, answer_type)
-        return answer
+        return answer_of(self.worker, question, answer_type)
 
     def time(
         self, contenders: Sequence[Contender], case: Case, mode: Mode, *, rounds: int = 20, block_ms: float = 2.0

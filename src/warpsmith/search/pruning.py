@@ -11,6 +11,7 @@ from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
 from warpsmith.contracts.measurement import SourceRef
+from warpsmith.device.architecture import THREADS_PER_WARP
 from warpsmith.measure.worker.protocol import Compile, WorkerFailure
 from warpsmith.search.bench import Bench
 from warpsmith.search.space import VALUES
@@ -19,7 +20,6 @@ from warpsmith.search.space import VALUES
 #: again holds at least two values of it, most hold three or four: beyond 64 elements a thread they live in memory,
 #: and ptxas needs minutes to put them there.
 MAX_ELEMENTS_PER_THREAD = 64
-THREADS_PER_WARP = 32
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def probe(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode) -
     changing: set[str] = set()
     for question, compiled in zip(questions, bench.compile_all(questions), strict=True):
         if isinstance(compiled, WorkerFailure):
-            failures[question.case.name] = f"{compiled.status}: {compiled.message.splitlines()[0]}"
+            failures[question.case.name] = compiled.in_a_line
             continue
         original, *others = compiled
         if original.failure is not None:

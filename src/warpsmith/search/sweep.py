@@ -14,7 +14,7 @@ from warpsmith.contracts.audit import Knob
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
-from warpsmith.contracts.measurement import Contender, SourceRef
+from warpsmith.contracts.measurement import ORIGINAL, Contender, SourceRef
 from warpsmith.measure.worker.protocol import Compile, WorkerFailure
 from warpsmith.search.bench import Bench
 from warpsmith.search.pruning import Probe, binary, compile_question, probe, too_wide
@@ -28,7 +28,6 @@ FINALIST_RATIO = 1.10
 MAX_FINALISTS = 8
 #: Chosen: small enough that all compile workers have something to do.
 SETTINGS_PER_QUESTION = 4
-ORIGINAL = "original"
 
 
 @dataclass(frozen=True)
@@ -77,56 +76,62 @@ def sweep(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode) -
     choices = combinations(compile_knobs(live))
     cases = [case for case in bench.spec.tuning_cases if case.name in probed.launches]
     bench.report(f"{mode.value}: compiling up to {len(choices)} settings for each of {len(cases)} cases")
-    compiled = _compiled(bench, tunable, live, mode, cases, probed)
+    swept = _Swept(bench, tunable, live, mode)
+    compiled = _compiled(swept, cases, probed)
     case_sweeps: list[CaseSweep] = []
     readings: list[Reading] = []
     for case in cases:
-        found, read = _sweep_case(bench, tunable, live, case, mode, probed.launches[case.name], compiled[case.name])
+        found, read = _sweep_case(swept, case, probed.launches[case.name], compiled[case.name])
         case_sweeps.append(found)
         readings.extend(read)
     return Sweep(mode, tuple(live), probed.inert, tuple(case_sweeps), tuple(readings))
 
 
-def _compiled(
-    bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode, cases: Sequence[Case], probed: Probe
-) -> dict[str, list[CompiledSettings]]:
+@dataclass(frozen=True)
+class _Swept:
+    """The knobs of a tunable source that are swept in one mode."""
+
+    bench: Bench
+    tunable: SourceRef
+    knobs: Sequence[Knob]
+    mode: Mode
+
+
+def _compiled(swept: _Swept, cases: Sequence[Case], probed: Probe) -> dict[str, list[CompiledSettings]]:
     """By case name, what every choice compiles to, or why it does not or was not tried. Compiled side by side."""
     found: dict[str, list[CompiledSettings]] = {case.name: [] for case in cases}
     questions: list[Compile] = []
     for case in cases:
         worthwhile: list[Settings] = []
-        for choice in combinations(compile_knobs(knobs)):
-            reason = too_wide(choice, knobs, probed.launches[case.name])
+        for choice in combinations(compile_knobs(swept.knobs)):
+            reason = too_wide(choice, swept.knobs, probed.launches[case.name])
             if reason is None:
                 worthwhile.append(choice)
             else:
                 found[case.name].append(CompiledSettings(settings=choice, failure=reason))
         for start in range(0, len(worthwhile), SETTINGS_PER_QUESTION):
             some = worthwhile[start : start + SETTINGS_PER_QUESTION]
-            questions.append(compile_question(bench, tunable, case, mode, some))
-    for question, answer in zip(questions, bench.compile_all(questions), strict=True):
+            questions.append(compile_question(swept.bench, swept.tunable, case, swept.mode, some))
+    for question, answer in zip(questions, swept.bench.compile_all(questions), strict=True):
         if isinstance(answer, WorkerFailure):
-            told = f"{answer.status}: {answer.message.splitlines()[0]}"
-            answer = tuple(CompiledSettings(settings=each, failure=told) for each in question.settings)
-        found[question.case.name].extend(answer)
+            why = answer.in_a_line
+            found[question.case.name] += [CompiledSettings(settings=each, failure=why) for each in question.settings]
+        else:
+            found[question.case.name] += answer
     return found
 
 
 def _sweep_case(
-    bench: Bench,
-    tunable: SourceRef,
-    knobs: Sequence[Knob],
-    case: Case,
-    mode: Mode,
-    launches: tuple[LaunchRecord, ...],
-    candidates: Sequence[CompiledSettings],
+    swept: _Swept, case: Case, launches: tuple[LaunchRecord, ...], candidates: Sequence[CompiledSettings]
 ) -> tuple[CaseSweep, list[Reading]]:
+    """Short runs of all distinct settings at one case, long runs of the best. Raises WorkerError."""
+    bench, mode = swept.bench, swept.mode
     distinct, readings = _distinct(case, mode, candidates)
-    contenders = [Contender(name=ORIGINAL, source=tunable)]
+    contenders = [Contender(name=ORIGINAL, source=swept.tunable)]
     for settings in distinct:
-        for host in combinations(host_knobs(knobs)):
+        for host in combinations(host_knobs(swept.knobs)):
             chosen = {**settings, **host}
-            contenders.append(Contender(name=label(chosen), source=tunable, settings=chosen))
+            contenders.append(Contender(name=label(chosen), source=swept.tunable, settings=chosen))
     bench.report(f"{case.name} {mode.value}: timing {len(contenders)} distinct settings")
     first = bench.time(contenders, case, mode, rounds=FIRST_ROUNDS, block_ms=FIRST_BLOCK_MS)
     times = {c.name: median_ms(first, c.name).value for c in contenders if c.name not in first.failures}

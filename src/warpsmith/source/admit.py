@@ -10,9 +10,9 @@ import ast
 from collections.abc import Callable, Iterator
 
 from warpsmith.contracts.errors import PreflightError
-from warpsmith.source.interface import changed_interface
+from warpsmith.source.interface import Finding, changed_interface
 from warpsmith.source.launches import Reading, read
-from warpsmith.source.syntax import Source, last_name
+from warpsmith.source.syntax import Source, last_name, name_of
 
 #: Libraries that any variant may import.
 ALLOWED_LIBRARIES = frozenset({"torch", "triton", "math", "functools", "__future__", "typing", "collections"})
@@ -35,8 +35,6 @@ _PRODUCTS = frozenset(
     {"matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "einsum", "linear", "tensordot", "inner", "mv", "addmv",
      "dot", "chain_matmul", "scaled_dot_product_attention", "_scaled_mm", "_int_mm", "__matmul__"}
 )  # fmt: skip
-
-Finding = tuple[int, str]
 
 
 def admit(original: str, candidate: str) -> tuple[str, ...]:
@@ -139,7 +137,7 @@ def _guarded_launches(reading: Reading) -> Iterator[Finding]:
             continue
         inside = [n for statement in node.body for n in ast.walk(statement) if isinstance(n, ast.Call)]
         if any(id(n) in launches or last_name(n.func) in own or last_name(n.func) == "apply" for n in inside):
-            host = reading.source.name_of(reading.source.scope_of(node))
+            host = name_of(reading.source.scope_of(node))
             yield node.lineno, f"wraps a launch in try and except in {host}"
 
 

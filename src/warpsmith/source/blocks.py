@@ -8,7 +8,7 @@ from warpsmith.source.access import Addresses
 from warpsmith.source.jit import operation
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.places import reaching_assignment
-from warpsmith.source.syntax import walk_scope
+from warpsmith.source.syntax import mentions, walk_scope
 
 COVERS = "must cover a row"
 
@@ -39,16 +39,16 @@ def _tiles(reading: Reading, launch: Launch, name: str) -> bool | None:
             for side, other in ((node.left, node.right), (node.right, node.left)):
                 if isinstance(side, ast.Name) and side.id == name and _moves(addresses, other, loop_names):
                     return True
-        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _mentions(node.value, name):
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and mentions(node.value, name):
             if any(isinstance(parent, ast.For | ast.While) for parent in reading.source.ancestors(node)):
                 return True
         elif isinstance(node, ast.Call):
             called = operation(node)
-            if called in ("range", "static_range") and len(node.args) == 3 and _mentions(node.args[2], name):
+            if called in ("range", "static_range") and len(node.args) == 3 and mentions(node.args[2], name):
                 return True
-            if called in ("cdiv", "advance") and _mentions(node, name):
+            if called in ("cdiv", "advance") and mentions(node, name):
                 return True
-            passed_on = passed_on or (called in reading.jits and _mentions(node, name))
+            passed_on = passed_on or (called in reading.jits and mentions(node, name))
     return None if passed_on else False
 
 
@@ -56,10 +56,6 @@ def _moves(addresses: Addresses, other: ast.expr, loop_names: set[str]) -> bool:
     return bool(addresses.trait(other).axes) or any(
         n.id in loop_names for n in ast.walk(other) if isinstance(n, ast.Name)
     )
-
-
-def _mentions(node: ast.AST, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
 
 
 def _follows_a_width(reading: Reading, launch: Launch, expression: ast.expr) -> bool:

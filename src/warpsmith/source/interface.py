@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from warpsmith.source.launches import Reading
 from warpsmith.source.syntax import FunctionNode, assignments
 
+#: A line and what is wrong with it.
 Finding = tuple[int, str]
 
 

@@ -70,7 +70,7 @@ def knobs(found: Iterable[Site]) -> tuple[Knob, ...]:
     for site in found:
         if site.id not in by_id or (by_id[site.id].why_not and not site.why_not):
             by_id[site.id] = site
-    return tuple(_knob(reading_site) for reading_site in by_id.values())
+    return tuple(_knob(site) for site in by_id.values())
 
 
 def _knob(site: Site) -> Knob:
@@ -78,7 +78,7 @@ def _knob(site: Site) -> Knob:
         id=site.id,
         kind=site.kind,
         jit_function=site.launch.jit_name,
-        host_function=_host_name(site.launch),
+        host_function=site.launch.host_function,
         name=site.name,
         origin=site.origin,
         variable=site.spot.target,
@@ -88,10 +88,6 @@ def _knob(site: Site) -> Knob:
         tunable=site.why_not is None,
         why_not=site.why_not,
     )
-
-
-def _host_name(launch: Launch) -> str:
-    return "<module>" if isinstance(launch.scope, ast.Module) else launch.scope.name
 
 
 def _sites_of(reading: Reading, launch: Launch) -> Iterator[Site]:
@@ -194,7 +190,7 @@ def _given(reading: Reading, launch: Launch, name: str, kind: KnobKind, expressi
     sizes_things = kind is KnobKind.BLOCK_TILING
     origin, refused = KnobOrigin.OTHER, None
     if isinstance(expression, ast.Constant):
-        spot = spot_of_literal(source, launch, expression, sizes_things=sizes_things)
+        spot = spot_of_literal(launch, expression, sizes_things=sizes_things)
         origin = KnobOrigin.LITERAL
         if type(expression.value) is not int:
             refused = f"{told} is no whole number"

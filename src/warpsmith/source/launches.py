@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass
 
 from warpsmith.source.jit import Jit, jit_functions
-from warpsmith.source.syntax import Scope, Source, assignments, dotted, last_name, parameters_of, walk_scope
+from warpsmith.source.syntax import Scope, Source, assignments, dotted, last_name, name_of, parameters_of, walk_scope
 
 LAUNCH_OPTIONS = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg"})
 
@@ -27,6 +27,10 @@ class Launch:
     @property
     def line(self) -> int:
         return self.call.lineno
+
+    @property
+    def host_function(self) -> str:
+        return name_of(self.scope)
 
     @property
     def dictionaries(self) -> list[ast.expr]:
@@ -91,9 +95,9 @@ def read(text: str) -> Reading:
             if name in jits:
                 not_covered.append((node.lineno, f"{name}.{node.func.attr} takes its options beside the launch"))
     not_covered += [
-        (d[1], f"{jit.name} is wrapped by @{d[0]}, whose cache may ignore launch options")
+        (line, f"{jit.name} is wrapped by @{decorator}, whose cache may ignore launch options")
         for jit in jits.values()
-        for d in jit.other_decorators
+        for decorator, line in jit.other_decorators
     ]
     not_covered += _wrapped_later(source.tree)
     launches.sort(key=lambda launch: (launch.call.lineno, launch.call.col_offset))
@@ -113,7 +117,7 @@ def _launch(
     if isinstance(kernel, ast.Name) and any(found.name == name for found in assignments(scope)):
         if not _looks_like_a_launch(call, func):
             return None
-        return f"launches {name}, which is chosen at run time in {source.name_of(scope)}"
+        return f"launches {name}, which is chosen at run time in {name_of(scope)}"
     if name in jits:
         return Launch(call, name, jits[name], scope, func.slice)
     if not _looks_like_a_launch(call, func):
@@ -121,7 +125,7 @@ def _launch(
     if isinstance(kernel, ast.Name) and name in imported:
         return Launch(call, name, None, scope, func.slice)
     if isinstance(kernel, ast.Name) and name in parameters_of(scope):
-        return f"launches {name}, a kernel that arrives as a parameter of {source.name_of(scope)}"
+        return f"launches {name}, a kernel that arrives as a parameter of {name_of(scope)}"
     return f"launches {ast.unparse(kernel)}, which is no jit function of this file"
 
 

@@ -39,7 +39,7 @@ def append_argument(call: cst.Call, code: str) -> cst.Call:
             )
             closing = closing.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
         else:
-            between, closing = cst.SimpleWhitespace(" "), closing
+            between = cst.SimpleWhitespace(" ")
         new = new.with_changes(comma=last.comma.with_changes(whitespace_after=closing))
         last = last.with_changes(comma=last.comma.with_changes(whitespace_after=between))
     else:

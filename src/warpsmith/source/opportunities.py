@@ -20,7 +20,7 @@ def opportunities(reading: Reading, sites: Sequence[Site]) -> tuple[Opportunity,
     found = [
         *_needless(reading),
         *(o for jit in reading.jits.values() for o in _streamed(reading.source, jit)),
-        *(o for jit in reading.jits.values() for o in _unpipelined(reading.source, jit)),
+        *(o for jit in reading.jits.values() for o in _unpipelined(jit)),
         *_one_program_per_sm(reading, sites),
         *_stepped_warps(sites),
     ]
@@ -29,7 +29,7 @@ def opportunities(reading: Reading, sites: Sequence[Site]) -> tuple[Opportunity,
 
 def _needless(reading: Reading) -> Iterator[Opportunity]:
     for found in needless_initialisations(reading):
-        host = reading.source.name_of(found.launch.scope)
+        host = found.launch.host_function
         stores = ", ".join(str(store.call.lineno) for store in found.stores)
         yield Opportunity(
             kind=OpportunityKind.NEEDLESS_INITIALISATION,
@@ -55,7 +55,7 @@ def _streamed(source: Source, jit: Jit) -> Iterator[Opportunity]:
         )
 
 
-def unpipelined_loops(source: Source, jit: Jit) -> list[ast.For]:
+def unpipelined_loops(jit: Jit) -> list[ast.For]:
     """`range` loops that load from global memory, have no matrix product, and name no stages."""
     found: list[ast.For] = []
     for node in walk_scope(jit.node):
@@ -71,8 +71,8 @@ def _has_inner_loop(loop: ast.For) -> bool:
     return any(isinstance(n, ast.For | ast.While) for n in ast.walk(loop) if n is not loop)
 
 
-def _unpipelined(source: Source, jit: Jit) -> Iterator[Opportunity]:
-    for loop in unpipelined_loops(source, jit):
+def _unpipelined(jit: Jit) -> Iterator[Opportunity]:
+    for loop in unpipelined_loops(jit):
         yield Opportunity(
             kind=OpportunityKind.UNPIPELINED_LOOP,
             function=jit.name,
@@ -93,7 +93,7 @@ def _one_program_per_sm(reading: Reading, sites: Sequence[Site]) -> Iterator[Opp
         if loops:
             yield Opportunity(
                 kind=OpportunityKind.ONE_PROGRAM_PER_SM,
-                function=reading.source.name_of(site.launch.scope),
+                function=site.launch.host_function,
                 line=site.line,
                 what=f"the grid of {jit.name} follows the SM count, and the loop in line {loops[0].lineno} reduces",
                 why="a program waits for a row's loads and its reduction before the next row, and one program leaves "
@@ -104,7 +104,7 @@ def _one_program_per_sm(reading: Reading, sites: Sequence[Site]) -> Iterator[Opp
 def _stepped_warps(sites: Sequence[Site]) -> Iterator[Opportunity]:
     seen: set[tuple[int, str]] = set()
     for site in sites:
-        host = "<module>" if isinstance(site.launch.scope, ast.Module) else site.launch.scope.name
+        host = site.launch.host_function
         stepped = site.origin in (KnobOrigin.HELPER, KnobOrigin.FORMULA)
         if site.kind is KnobKind.NUM_WARPS and stepped and (site.line, host) not in seen:
             seen.add((site.line, host))

@@ -14,10 +14,10 @@ FORMULAS = frozenset({"next_power_of_2", "cdiv", "min", "max", "prev_power_of_2"
 def origin_of(node: ast.AST, name: str | None = None) -> KnobOrigin:
     """The origin of an expression, or of the variable `name` in a statement that assigns it."""
     if isinstance(node, ast.stmt):
-        values = [(f.value, f.element) for f in assignments(node) if f.name == name]
+        values = [f.value for f in assignments(node) if f.name == name]
         if len(values) != 1:
             return KnobOrigin.FORMULA if values else KnobOrigin.OTHER
-        value, _ = values[0]
+        (value,) = values
         return origin_of(value) if value is not None else KnobOrigin.OTHER
     if isinstance(node, ast.Constant):
         return KnobOrigin.LITERAL

@@ -51,7 +51,7 @@ def spot_of_name(source: Source, launch: Launch, name: str, *, sizes_things: boo
     scope = launch.scope
     statement = reaching_assignment(source, launch, name)
     if statement is not None:
-        refused = _not_after(source, launch, name, statement) if sizes_things else None
+        refused = _not_after(source, name, statement) if sizes_things else None
         return Spot(Place.AFTER, statement.lineno, name, statement, refused=refused or _in_loop(source, launch, name))
     if name in parameters_of(scope):
         assert isinstance(scope, FunctionNode)
@@ -76,13 +76,13 @@ def spot_of_expression(launch: Launch, expression: ast.expr, *, sizes_things: bo
     return Spot(Place.IN_PLACE, launch.line, reads=reads)
 
 
-def spot_of_literal(source: Source, launch: Launch, literal: ast.Constant, *, sizes_things: bool) -> Spot:
+def spot_of_literal(launch: Launch, literal: ast.Constant, *, sizes_things: bool) -> Spot:
     """A literal in the launch, and its repetitions in the grid. Elsewhere in the function the same number refuses."""
     if not sizes_things:
         return Spot(Place.IN_PLACE, launch.line, reads=(literal,))
     same = [n for n in _host_nodes(launch.scope) if isinstance(n, ast.Constant) and n.value == literal.value]
     same = [n for n in same if type(n.value) is int]
-    in_grid = set(_grid_nodes(source, launch))
+    in_grid = set(_grid_nodes(launch))
     strangers = [n for n in same if n is not literal and n not in in_grid]
     refused = None
     if strangers:
@@ -113,7 +113,7 @@ def _host_nodes(scope: Scope) -> Iterator[ast.AST]:
         waiting[:0] = list(ast.iter_child_nodes(node))
 
 
-def _not_after(source: Source, launch: Launch, name: str, statement: ast.stmt) -> str | None:
+def _not_after(source: Source, name: str, statement: ast.stmt) -> str | None:
     """Why an override after `statement` would come too late: something inside it reads the value already."""
     if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
         return None
@@ -162,7 +162,7 @@ def _after(loop: ast.For | ast.While, line: int) -> Iterator[ast.stmt]:
     return (statement for statement in loop.body if statement.lineno > line)
 
 
-def _grid_nodes(source: Source, launch: Launch) -> Iterator[ast.AST]:
+def _grid_nodes(launch: Launch) -> Iterator[ast.AST]:
     """The grid's nodes, through the names it is made of."""
     waiting: list[ast.AST] = [launch.grid]
     seen: set[str] = set()
@@ -175,6 +175,6 @@ def _grid_nodes(source: Source, launch: Launch) -> Iterator[ast.AST]:
             waiting += [n for n in launch.scope.body if isinstance(n, FunctionNode) and n.name == name]
 
 
-def grid_names(source: Source, launch: Launch) -> frozenset[str]:
+def grid_names(launch: Launch) -> frozenset[str]:
     """Every name that the grid is computed from, directly or through other names of the function."""
-    return frozenset(n.id for n in _grid_nodes(source, launch) if isinstance(n, ast.Name))
+    return frozenset(n.id for n in _grid_nodes(launch) if isinstance(n, ast.Name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from warpsmith.contracts.audit import LaunchSite, SourceAudit, Tier
+from warpsmith.source.blocks import COVERS
 from warpsmith.source.jit import describe
 from warpsmith.source.knobs import Site, knobs, sites
 from warpsmith.source.launches import read
@@ -22,7 +23,7 @@ def scan(source: str) -> SourceAudit:
         launches=tuple(
             LaunchSite(
                 jit_function=launch.jit_name,
-                host_function=reading.source.name_of(launch.scope),
+                host_function=launch.host_function,
                 line=launch.line,
                 grid=ast.unparse(launch.grid),
             )
@@ -45,4 +46,4 @@ def _refused(found: list[Site]) -> tuple[str, ...]:
 
 
 def _is_understood(why_not: str) -> bool:
-    return why_not == "must cover a row" or why_not.startswith("tied to ")
+    return why_not == COVERS or why_not.startswith("tied to ")

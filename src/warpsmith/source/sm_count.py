@@ -19,7 +19,7 @@ def sm_count_spot(source: Source, launch: Launch) -> Spot | None:
     helpers = {
         f.name for f in source.tree.body if isinstance(f, FunctionNode) and any(reads_sm_count(n) for n in ast.walk(f))
     }
-    reached = grid_names(source, launch)
+    reached = grid_names(launch)
     for found in assignments(launch.scope):
         if found.name in reached and found.value is not None and _holds_the_count(found.value, helpers):
             return spot_of_name(source, launch, found.name, sizes_things=True)

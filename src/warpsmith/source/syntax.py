@@ -57,10 +57,6 @@ class Source:
         """The innermost function that runs `node`, or the module."""
         return next(parent for parent in self.ancestors(node) if isinstance(parent, _SCOPES))
 
-    def name_of(self, scope: Scope) -> str:
-        """A function's own name, as a frame reports it; "<module>" outside any."""
-        return "<module>" if isinstance(scope, ast.Module) else scope.name
-
     def statement_of(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that holds `node`."""
         while not isinstance(node, ast.stmt):
@@ -103,6 +99,11 @@ def walk_scope(scope: ast.AST) -> Iterator[ast.AST]:
             waiting[:0] = list(ast.iter_child_nodes(node))
 
 
+def name_of(scope: Scope) -> str:
+    """A function's own name, as a frame reports it; "<module>" outside any."""
+    return "<module>" if isinstance(scope, ast.Module) else scope.name
+
+
 def parameters_of(scope: Scope) -> tuple[str, ...]:
     """Parameter names in the order in which positional arguments bind, keyword-only ones last."""
     if isinstance(scope, ast.Module):
@@ -126,6 +127,10 @@ def last_name(node: ast.AST) -> str:
     return (dotted(node) or "").rpartition(".")[2]
 
 
+def mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+
+
 def names_read(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
@@ -137,8 +142,6 @@ class Assignment:
     name: str
     value: ast.expr | None
     node: ast.AST
-    #: its place in a tuple that is unpacked from one value, else None
-    element: int | None = None
 
 
 def assignments(node: ast.AST) -> Iterator[Assignment]:
@@ -168,8 +171,7 @@ def _bindings(target: ast.expr, value: ast.expr | None, node: ast.AST) -> Iterat
                 assert isinstance(value, ast.Tuple | ast.List)
                 yield from _bindings(element, value.elts[index], node)
             else:
-                for found in _bindings(element, value, node):
-                    yield Assignment(found.name, found.value, found.node, index)
+                yield from _bindings(element, value, node)
 
 
 def assigns(node: ast.AST, name: str) -> bool:

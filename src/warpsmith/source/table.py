@@ -64,7 +64,7 @@ def without_settings(source: str, jit_function: str) -> str:
     reading = read(source)
     for launch in reading.launches:
         if launch.jit_name == jit_function:
-            host_function = reading.source.name_of(launch.scope)
+            host_function = launch.host_function
             alone = _is_alone(reading, host_function, jit_function)
             source, _ = without_table(source, table_name(host_function, jit_function, alone))
     return source
@@ -100,7 +100,7 @@ def _write(source: str, group: Sequence[SettingsTable]) -> str:
     reading = read(source)
     names = list(dict.fromkeys(n for table in group for band in table.bands for n in band.settings))
     ids = [f"{first.jit_function}.{n}" for n in names]
-    in_host = [s for s in sites(reading) if reading.source.name_of(s.launch.scope) == first.host_function]
+    in_host = [s for s in sites(reading) if s.launch.host_function == first.host_function]
     found = chosen(in_host, ids)
     edits = Edits(source)
     for scope in dict.fromkeys(site.launch.scope for site in found):
@@ -113,7 +113,7 @@ def _write(source: str, group: Sequence[SettingsTable]) -> str:
 
 def _is_alone(reading: Reading, host_function: str, jit_function: str) -> bool:
     """Whether the host function launches this jit function and no other."""
-    here = {launch.jit_name for launch in reading.launches if reading.source.name_of(launch.scope) == host_function}
+    here = {launch.jit_name for launch in reading.launches if launch.host_function == host_function}
     return here <= {jit_function}
 
 
@@ -153,7 +153,7 @@ def _override(edits: Edits, reading: Reading, table: SettingsTable, found: Seque
     options = _free_name(scope, "launch_options", table.jit_function)
     wording = FromTable(variable, options)
     ready = _ready(reading, launch, table)
-    placed = [(site, _place(reading, site, ready)) for site in found]
+    placed = [(site, _place(site, ready)) for site in found]
     statements = [statement for _, statement in placed if statement is not None]
     anchor = _anchor(reading, found, statements, ready)
     given = f"{LOOK_UP}({name}, {table.tensor}, {table.rows_variable}, {table.width_variable})"
@@ -198,7 +198,7 @@ def _ready(reading: Reading, launch: Launch, table: SettingsTable) -> ast.stmt |
     return last
 
 
-def _place(reading: Reading, site: Site, ready: ast.stmt | None) -> ast.stmt | None:
+def _place(site: Site, ready: ast.stmt | None) -> ast.stmt | None:
     """The statement after which to override: the site's own, or `ready` if that comes later and nothing reads between.
 
     None for the function's entry.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 from warpsmith.source.editing import Edits
-from warpsmith.source.syntax import Source, walk_scope
-from warpsmith.source.table_text import LOOK_UP
+from warpsmith.source.syntax import Source, mentions, walk_scope
+from warpsmith.source.table_text import LOOK_UP, Ranges
 
 #: GPU -> bytes an element -> bands of (width, rows, settings).
-TableEntries = dict[tuple[int, int, int], dict[int, list[tuple[tuple[int, int], tuple[int, int], dict[str, int]]]]]
+TableEntries = dict[tuple[int, int, int], dict[int, list[Ranges]]]
 
 
 def without_table(text: str, name: str) -> tuple[str, TableEntries]:
@@ -44,10 +44,10 @@ def _drop_overrides(source: Source, edits: Edits, look_up: ast.Assign, tuned: st
     options: set[str] = set()
     for node in walk_scope(source.scope_of(look_up)):
         if isinstance(node, ast.Assign) and node is not look_up and isinstance(node.targets[0], ast.Name):
-            if isinstance(node.value, ast.DictComp) and _mentions(node.value, tuned):
+            if isinstance(node.value, ast.DictComp) and mentions(node.value, tuned):
                 options.add(node.targets[0].id)
                 edits.remove(node)
-        elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and _mentions(node.test, tuned):
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and mentions(node.test, tuned):
             edits.remove(node)
     for node in walk_scope(source.scope_of(look_up)):
         if isinstance(node, ast.Call) and _reads(node, tuned):
@@ -78,7 +78,3 @@ def _reads(call: ast.Call, tuned: str) -> bool:
 
 def _is_one_of(node: ast.expr, names: set[str]) -> bool:
     return isinstance(node, ast.Name) and node.id in names
-
-
-def _mentions(node: ast.AST, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))

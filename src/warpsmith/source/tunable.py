@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.contracts.audit import Knob
+from warpsmith.contracts.measurement import SETTINGS_NAME
 from warpsmith.source.editing import Edits
 from warpsmith.source.knobs import Site, sites
 from warpsmith.source.launches import read
 from warpsmith.source.overrides import add_override, chosen, read_entry
-
-#: The module-level dictionary of a tunable source: knob id -> value. Empty, the source behaves as the original.
-SETTINGS_NAME = "WARPSMITH_SETTINGS"
 
 
 class _FromDictionary:

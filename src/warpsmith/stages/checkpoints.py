@@ -7,7 +7,6 @@ that was given for other evidence does not count.
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,30 +15,32 @@ from warpsmith.contracts.errors import ApprovalRequired, UsageError
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchResult
 from warpsmith.contracts.variant import Variant
+from warpsmith.project.snapshot import file_sha256
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 
 
-def state_of(workspace: Workspace) -> RunState:
-    """Where the run stands, read from its workspace."""
+def state_of(workspace: Workspace, *, terminal_only: bool = False) -> RunState:
+    """Where the run stands, read from its workspace. `terminal_only`: only a yes from a terminal opens a gate."""
     if not workspace.request.is_file():
         return RunState.NEW
     request = read_document(workspace.request, Request)
     if not workspace.profile.is_file():
         return RunState.PROFILE
     if not workspace.search_result.is_file():
-        return RunState.OPTIMIZE if _open(workspace, request, Gate.OPTIMIZE) else RunState.WAITING_OPTIMIZE
+        opened = _open(workspace, request, Gate.OPTIMIZE, terminal_only=terminal_only)
+        return RunState.OPTIMIZE if opened else RunState.WAITING_OPTIMIZE
     if workspace.final_result.is_file():
         return RunState.DONE
     winner = read_document(workspace.search_result, SearchResult).winner
-    if winner is None or _open(workspace, request, Gate.FINALIZE):
+    if winner is None or _open(workspace, request, Gate.FINALIZE, terminal_only=terminal_only):
         return RunState.FINALIZE
     return RunState.WAITING_FINALIZE
 
 
-def next_step(workspace: Workspace, kernel: str) -> NextStep:
+def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False) -> NextStep:
     """The one legal next command. An agent that forgot everything can go on from it."""
-    state = state_of(workspace)
+    state = state_of(workspace, terminal_only=terminal_only)
     page, comparison, report = (
         workspace.relative(path) for path in (workspace.profile_page, workspace.comparison, workspace.report_page)
     )
@@ -86,7 +87,7 @@ def approve(workspace: Workspace, gate: Gate, *, from_terminal: bool) -> Approva
     approval = Approval(
         gate=gate,
         run_id=request.run_id,
-        evidence_sha256=_sha256(page),
+        evidence_sha256=file_sha256(page),
         winner_sha256=_winner_sha256(workspace, gate),
         from_terminal=from_terminal,
         approved_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -113,7 +114,7 @@ def _open(workspace: Workspace, request: Request, gate: Gate, *, terminal_only: 
     return any(
         approval.gate is gate
         and approval.run_id == request.run_id
-        and approval.evidence_sha256 == _sha256(evidence)
+        and approval.evidence_sha256 == file_sha256(evidence)
         and approval.winner_sha256 == winner
         and (approval.from_terminal or not terminal_only)
         for approval in _approvals(workspace)
@@ -129,7 +130,7 @@ def _winner_sha256(workspace: Workspace, gate: Gate) -> str | None:
     if gate is Gate.OPTIMIZE or not workspace.search_result.is_file():
         return None
     winner = read_document(workspace.search_result, SearchResult).winner
-    return None if winner is None else _sha256(workspace.variant(winner))
+    return None if winner is None else file_sha256(workspace.variant(winner))
 
 
 def _approvals(workspace: Workspace) -> tuple[Approval, ...]:
@@ -148,7 +149,3 @@ def _known(workspace: Workspace) -> tuple[str, ...]:
         final = read_document(workspace.final_result, FinalResult)
         known.append(f"{final.outcome.value}: {final.reason}")
     return tuple(known)
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -11,7 +11,7 @@ from warpsmith.contracts.errors import Unavailable
 from warpsmith.device.architecture import architecture_of
 from warpsmith.device.gpus import gpus
 
-#: The Triton versions that the code is tested with, inclusive minor versions.
+#: The Triton versions that the code supports, inclusive minor versions.
 SUPPORTED_TRITON = ((3, 6), (3, 9))
 
 
@@ -28,7 +28,7 @@ def examine() -> tuple[Finding, ...]:
     """Every finding, in the order a person would look."""
     return (
         *_gpus(),
-        _package("torch", "nothing can be measured"),
+        _torch(),
         _triton(),
         _tool("ncu", "no hardware counters; the profile goes on with durations and compiled code"),
         _tool("compute-sanitizer", "no memory checker"),
@@ -58,6 +58,13 @@ def _package(name: str, consequence: str) -> Finding:
         return Finding(name=name, ok=False, found="not installed", consequence=consequence)
 
 
+def _torch() -> Finding:
+    finding = _package("torch", "nothing can be measured")
+    if not finding.found.endswith("+cpu"):
+        return finding
+    return finding.model_copy(update={"ok": False, "consequence": "a build without CUDA: it finds no GPU"})
+
+
 def _triton() -> Finding:
     finding = _package("triton", "nothing can be compiled or measured")
     if not finding.ok:
@@ -67,7 +74,7 @@ def _triton() -> Finding:
     if low <= version <= high:
         return finding
     wanted = f"{low[0]}.{low[1]} to {high[0]}.{high[1]}"
-    return finding.model_copy(update={"ok": False, "consequence": f"not tested with this version; {wanted} are"})
+    return finding.model_copy(update={"ok": False, "consequence": f"not supported; {wanted} are"})
 
 
 def _tool(name: str, consequence: str) -> Finding:

@@ -6,40 +6,31 @@ way forward from there is passing tests or the original's bytes again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.errors import PreflightError, Rejected
-from warpsmith.contracts.measurement import Correctness, Memory, Timing
+from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult, TestRun
-from warpsmith.contracts.verdict import Outcome, Verdict
+from warpsmith.contracts.verdict import Outcome
 from warpsmith.project.apply import apply, revert
+from warpsmith.project.snapshot import file_sha256
 from warpsmith.project.style import run_style
 from warpsmith.project.tests_gate import run_tests
 from warpsmith.source.syntax import equal_syntax_tree
 from warpsmith.stages.checkpoints import require
 from warpsmith.stages.judge import check_all, measure_host_times, measure_memories
-from warpsmith.stages.reporting import write_report
+from warpsmith.stages.reporting import Confirmation, write_report
 from warpsmith.stages.session import Session, source_ref
-from warpsmith.stages.timings import OPTIMIZED, ORIGINAL, contenders, pairs, with_providers
+from warpsmith.stages.timings import contenders, pairs, with_providers
 from warpsmith.verdict.decision import Evidence, decide
 from warpsmith.workspace.documents import read_document, write_document
 
 #: The confirmation runs on inputs that no search has seen.
 FRESH_SEED_OFFSET = 1000
-
-
-@dataclass(frozen=True)
-class Confirmation:
-    """The winner measured afresh in a cold process on new inputs, with the baselines beside it."""
-
-    verdict: Verdict
-    correctness: Correctness
-    timings: tuple[Timing, ...]
-    memories: tuple[Memory, ...]
 
 
 def finalize(session: Session) -> FinalResult:
@@ -72,9 +63,9 @@ def _guard(session: Session, profile: Profile, search: SearchResult, production:
     if profile.origin.kind is not OriginKind.MEASURED:
         raise Rejected(f"the winner was not measured on a GPU ({profile.origin}); only measured winners are applied")
     winner = session.workspace.variant(search.winner)
-    if source_ref(winner).sha256 != search.winner_sha256:
+    if file_sha256(winner) != search.winner_sha256:
         raise Rejected(f"{session.workspace.relative(winner)} is not the file that was measured; run optimize again")
-    current = source_ref(production).sha256
+    current = file_sha256(production)
     if current not in (profile.source_sha256, search.winner_sha256):
         raise Rejected(
             f"{profile.source} changed since it was profiled (sha256 {profile.source_sha256[:12]}, now "
@@ -121,7 +112,7 @@ def _apply_behind_tests(session: Session, search: SearchResult, production: Path
     original, winner = workspace.original.read_bytes(), workspace.variant(search.winner).read_bytes()
     if production.read_bytes() != winner:
         workspace.log("applying", winner=search.winner)
-        apply(production, winner, expected_sha256=source_ref(workspace.original).sha256)
+        apply(production, winner, expected_sha256=file_sha256(workspace.original))
     session.progress.note("running the kernel's own tests on the winner")
     try:
         tests = _tests(session)
@@ -140,14 +131,14 @@ def _apply_behind_tests(session: Session, search: SearchResult, production: Path
     style = _style(session, production, winner)
     workspace.log("applied", winner=search.winner)
     return _result(session, search, FinalOutcome.APPLIED, "confirmed afresh, applied, tests passed").model_copy(
-        update={"tests": tests, "style": style, "applied_sha256": source_ref(production).sha256}
+        update={"tests": tests, "style": style, "applied_sha256": file_sha256(production)}
     )
 
 
 def _take_back(session: Session, search: SearchResult, production: Path) -> None:
     """The original's bytes again, where an earlier finalize was killed after it had applied the winner."""
     assert search.winner_sha256 is not None
-    if source_ref(production).sha256 == search.winner_sha256:
+    if file_sha256(production) == search.winner_sha256:
         revert(production, session.workspace.original.read_bytes(), expected_sha256=search.winner_sha256)
 
 
@@ -164,7 +155,7 @@ def _style(session: Session, production: Path, measured: bytes) -> str:
         return told
     if equal_syntax_tree(measured.decode(), formatted.decode()):
         return f"{told}; the syntax tree is the one that was measured"
-    revert(production, measured, expected_sha256=source_ref(production).sha256)
+    revert(production, measured, expected_sha256=file_sha256(production))
     return f"{told}; it changed more than layout, so the measured bytes were put back"
 
 
@@ -174,7 +165,7 @@ def _result(session: Session, search: SearchResult, outcome: FinalOutcome, reaso
         outcome=outcome,
         reason=reason,
         winner=search.winner,
-        original_sha256=source_ref(session.workspace.original).sha256,
+        original_sha256=file_sha256(session.workspace.original),
     )
 
 
@@ -183,11 +174,7 @@ def _conclude(
 ) -> FinalResult:
     if confirmation is not None:
         result = result.model_copy(update={"confirmation": confirmation.verdict})
-        write_report(
-            session, profile, search, result, confirmation.timings, confirmation.memories, confirmation.correctness
-        )
-    else:
-        write_report(session, profile, search, result, (), (), None)
+    write_report(session, profile, search, result, confirmation)
     write_document(session.workspace.final_result, result)
     session.workspace.log("finished", outcome=result.outcome.value)
     return result

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.measurement import Contender, Correctness, HostTime, Memory, SourceRef, Timing
+from warpsmith.contracts.measurement import ORIGINAL, Contender, Correctness, HostTime, Memory, SourceRef, Timing
 from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import Outcome, Verdict
 from warpsmith.measure.worker.protocol import (
@@ -22,7 +22,6 @@ from warpsmith.measure.worker.protocol import (
 )
 from warpsmith.search.bench import Bench
 from warpsmith.source.admit import admit
-from warpsmith.stages.timings import ORIGINAL
 from warpsmith.verdict.decision import Evidence, decide
 from warpsmith.verdict.statistics import goal_speedup
 from warpsmith.verdict.thresholds import Thresholds
@@ -87,7 +86,7 @@ def check_all(bench: Bench, source: SourceRef) -> Correctness:
 
 def _compile_failure(bench: Bench, standing: Standing) -> str | None:
     for case in bench.spec.tuning_cases:
-        for mode in _passes(bench):
+        for mode in bench.spec.passes:
             question = Compile(
                 target=bench.target, seed=bench.seed, source=standing.source, case=case, mode=mode, launch=True
             )
@@ -178,9 +177,5 @@ def measure_host_times(bench: Bench, sides: Sequence[Contender]) -> tuple[HostTi
             MeasureHostTime(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=smallest, mode=mode),
             HostTime,
         )
-        for mode in _passes(bench)
+        for mode in bench.spec.passes
     )
-
-
-def _passes(bench: Bench) -> tuple[Mode, ...]:
-    return tuple(mode for mode in bench.spec.modes if mode is not Mode.FULL)

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError
+from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Profile, Recommendation
 from warpsmith.contracts.result import SearchResult
 from warpsmith.contracts.variant import Variant, VariantStatus
 from warpsmith.contracts.verdict import Outcome, Verdict
 from warpsmith.measure.worker.protocol import WorkerError
+from warpsmith.project.apply import with_line_endings_of
+from warpsmith.project.snapshot import file_sha256
 from warpsmith.report.diff import unified_diff
 from warpsmith.report.pages import render_comparison, render_variant_notes
 from warpsmith.report.tables import results_frame, sweep_frame, to_csv
@@ -27,10 +30,10 @@ from warpsmith.search.table import narrowed, row_count
 from warpsmith.source.scan import scan
 from warpsmith.stages.judge import Judgement, Rules, Standing, judge
 from warpsmith.stages.session import Session, source_ref
-from warpsmith.stages.timings import COPY, ORIGINAL, contenders
+from warpsmith.stages.timings import COPY, contenders
 from warpsmith.verdict.statistics import noise_floor
 from warpsmith.verdict.stopping import stop_reason
-from warpsmith.workspace.documents import read_document, write_document, write_text
+from warpsmith.workspace.documents import read_document, write_bytes, write_document, write_text
 
 
 @dataclass
@@ -151,7 +154,8 @@ def _try(search: Search, recommendation: Recommendation) -> None:
 
 def _judge(search: Search, variant: Variant, proposal: Proposal) -> Judgement:
     path = search.session.workspace.variant(variant.number)
-    write_text(path, proposal.source)
+    original = search.session.workspace.original.read_bytes()
+    write_bytes(path, with_line_endings_of(original, proposal.source.encode()))
     best = search.best
     standing = Standing(
         name=f"v{variant.number}",
@@ -201,7 +205,7 @@ def _finish(search: Search, variant: Variant, judgement: Judgement, proposal: Pr
             "changes": proposal.changes if proposal else (),
             "chosen_settings": proposal.chosen_settings if proposal else {},
             "learnings": (*learnings, *_learnings(variant, judgement)),
-            "source_sha256": source_ref(search.session.workspace.variant(variant.number)).sha256 if proposal else None,
+            "source_sha256": file_sha256(search.session.workspace.variant(variant.number)) if proposal else None,
         }
     )
     finished = Variant.model_validate(finished.model_dump())
@@ -272,7 +276,7 @@ def _learnings(variant: Variant, judgement: Judgement) -> tuple[str, ...]:
     if verdict is None or verdict.goal is None:
         return (f"{judgement.status.value}: {judgement.detail}",) if judgement.detail else ()
     low, high, found = variant.predicted_low, variant.predicted_high, verdict.goal.value
-    place = "within" if low <= found <= high else "above" if found > high else "below"
+    place = variant.against_prediction(found)
     return (f"predicted {low:.2f} to {high:.2f} ×, found {found:.3f} ×: {place} the prediction", *verdict.reasons)
 
 

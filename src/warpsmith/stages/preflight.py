@@ -10,6 +10,7 @@ from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.measurement import Correctness
 from warpsmith.contracts.target import TargetSpec
+from warpsmith.diagnose.evidence import Launches
 from warpsmith.measure.worker.protocol import Check, Compile, CompiledAnswer
 from warpsmith.stages.session import Session
 
@@ -18,8 +19,6 @@ EPSILON = {DType.FLOAT32: 2.0**-23, DType.FLOAT16: 2.0**-10, DType.BFLOAT16: 2.0
 
 #: Chosen: an original whose typical error is above this many epsilons of its output's scale computes something else.
 MAX_ORIGINAL_EPSILONS = 16.0
-
-Launches = dict[str, dict[Mode, tuple[LaunchRecord, ...]]]
 
 
 def preflight_files(session: Session, spec: TargetSpec) -> None:
@@ -39,7 +38,7 @@ def preflight_launches(session: Session, spec: TargetSpec) -> Launches:
     """The original's launches at every tuning case. Raises PreflightError where it launches nothing."""
     launches: Launches = {}
     for case in spec.tuning_cases:
-        for mode in (mode for mode in spec.modes if mode is not Mode.FULL):
+        for mode in spec.passes:
             launches.setdefault(case.name, {})[mode] = _launches(session, spec, case, mode)
     return launches
 

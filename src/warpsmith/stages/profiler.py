@@ -5,18 +5,20 @@ from __future__ import annotations
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts, Origin, OriginKind
 from warpsmith.contracts.errors import PreflightError
-from warpsmith.contracts.measurement import Contender, Counters, Memory, Timing
+from warpsmith.contracts.measurement import ORIGINAL, Contender, Counters, Memory, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.target import TargetSpec
-from warpsmith.diagnose.profile import Evidence, assemble
+from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.profile import assemble
 from warpsmith.measure.worker.protocol import Count, Inspect, MeasureMemory
+from warpsmith.project.snapshot import file_sha256
 from warpsmith.report.pages import render_profile
 from warpsmith.report.tables import baseline_frame, to_csv
 from warpsmith.search.bench import Bench
 from warpsmith.source.scan import scan
 from warpsmith.stages.preflight import preflight_correctness, preflight_files, preflight_launches
-from warpsmith.stages.session import Session, source_ref
-from warpsmith.stages.timings import ORIGINAL, contenders, pairs, providers_at, with_providers
+from warpsmith.stages.session import Session
+from warpsmith.stages.timings import contenders, pairs, providers_at, with_providers
 from warpsmith.workspace.documents import write_bytes, write_document, write_text
 
 
@@ -25,6 +27,7 @@ def profile(session: Session) -> Profile:
     progress, workspace = session.progress, session.workspace
     progress.step("pre-flight")
     spec = session.describe()
+    _settle_goal(session, spec)
     preflight_files(session, spec)
     _snapshot(session, spec)
     audit = scan(workspace.original.read_text(encoding="utf-8"))
@@ -55,12 +58,31 @@ def profile(session: Session) -> Profile:
     return result
 
 
+def _settle_goal(session: Session, spec: TargetSpec) -> None:
+    """The goal among the target's modes. A kernel without a backward pass has its forward pass for a goal.
+
+    Raises PreflightError for another goal that the target does not have.
+    """
+    request = session.request
+    if request.goal in spec.modes:
+        return
+    if request.goal is not Mode.FULL or len(spec.modes) > 1:
+        modes = ", ".join(mode.value for mode in spec.modes)
+        raise PreflightError(
+            f"the goal {request.goal.value} is not among the modes of {spec.name}: {modes}",
+            next_command=f"warpsmith run {request.kernel} --goal {spec.modes[0].value} --fresh",
+        )
+    session.request = request.model_copy(update={"goal": spec.modes[0]})
+    write_document(session.workspace.request, session.request)
+    session.progress.note(f"{spec.name} has one mode, so the goal is {session.request.goal.value}")
+
+
 def _snapshot(session: Session, spec: TargetSpec) -> None:
     """The production file's bytes, kept once. Raises PreflightError where the file has changed since."""
     production, snapshot = session.root / spec.source, session.workspace.original
     if not snapshot.is_file():
         write_bytes(snapshot, production.read_bytes())
-    if source_ref(snapshot).sha256 != spec.source_sha256:
+    if file_sha256(snapshot) != spec.source_sha256:
         raise PreflightError(
             f"{spec.source} has changed since this run began",
             next_command=f"warpsmith run {session.request.kernel} --fresh",
@@ -89,7 +111,7 @@ def _counters(session: Session, bench: Bench) -> tuple[Counters, ...]:
     costs, first_mode = bench.spec.costs, bench.spec.modes[0]
     heaviest = max(bench.spec.tuning_cases, key=lambda case: costs[case.name][first_mode].bytes_moved)
     counters: list[Counters] = []
-    for case, mode in pairs([heaviest], [mode for mode in bench.spec.modes if mode is not Mode.FULL]):
+    for case, mode in pairs([heaviest], bench.spec.passes):
         session.progress.note(f"ncu: {case.name} {mode.value}")
         question = Count(target=bench.target, seed=bench.seed, source=bench.original, case=case, mode=mode)
         counters.append(session.ask(question, Counters))

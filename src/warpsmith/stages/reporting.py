@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from warpsmith.contracts.measurement import Correctness, Memory, Timing
 from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult
 from warpsmith.contracts.variant import Variant
+from warpsmith.contracts.verdict import Verdict
 from warpsmith.report.context import ReportContext
 from warpsmith.report.diff import unified_diff
 from warpsmith.report.figures import save_plots
@@ -17,20 +19,29 @@ from warpsmith.stages.session import Session
 from warpsmith.workspace.documents import read_document, write_text
 
 
+@dataclass(frozen=True)
+class Confirmation:
+    """The winner measured afresh in a cold process on new inputs, with the baselines beside it."""
+
+    verdict: Verdict
+    correctness: Correctness
+    timings: tuple[Timing, ...]
+    memories: tuple[Memory, ...]
+
+
 def write_report(
     session: Session,
     profile: Profile,
     search: SearchResult,
     result: FinalResult,
-    timings: Sequence[Timing],
-    memories: Sequence[Memory],
-    correctness: Correctness | None,
+    confirmation: Confirmation | None,
 ) -> None:
-    """report.md, report.html and the plots."""
+    """report.md, report.html and the plots. `confirmation` is None where there was nothing to measure afresh."""
     workspace, request = session.workspace, session.request
-    rows = provider_rows(timings, memories)
-    speedups = result.confirmation.cases if result.confirmation else ()
+    rows = provider_rows(confirmation.timings, confirmation.memories) if confirmation else ()
+    speedups = confirmation.verdict.cases if confirmation else ()
     applied = result.outcome is FinalOutcome.APPLIED
+    restore = (f"cp {workspace.relative(workspace.original)} {profile.source}",) if applied else ()
     context = ReportContext(
         request=request,
         profile=profile,
@@ -39,14 +50,24 @@ def write_report(
         variants=tuple(read_document(path, Variant) for path in workspace.variant_records()),
         folder=workspace.directory,
         rows=rows,
-        correctness=correctness,
+        correctness=confirmation.correctness if confirmation else None,
         diff=_diff(session, profile, search) if applied else "",
         plots=save_plots(workspace.plots, profile, rows, speedups, search.noise_floor),
-        reproduce_commands=(f"warpsmith run {request.kernel} --goal {request.goal.value} --fresh",),
-        revert_commands=(f"cp {workspace.relative(workspace.original)} {profile.source}",) if applied else (),
+        reproduce_commands=(*restore, _command(request)),
+        revert_commands=restore,
     )
     write_text(workspace.report_page, render_report(context))
     write_text(workspace.report_html, render_html(context))
+
+
+def _command(request: Request) -> str:
+    """The command that begins such a run anew."""
+    options = ["--fresh", f"--goal {request.goal.value}", f"--max-variants {request.max_variants}"]
+    if request.autonomous:
+        options.append("--autonomous")
+    if request.target_speedup is not None:
+        options.append(f"--target-speedup {request.target_speedup:g}")
+    return f"warpsmith run {request.kernel} {' '.join(options)}"
 
 
 def _diff(session: Session, profile: Profile, search: SearchResult) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from warpsmith.contracts.base import Contract
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.errors import PreflightError, Unavailable
 from warpsmith.contracts.measurement import SourceRef
@@ -18,17 +16,16 @@ from warpsmith.contracts.request import Request
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.gpus import Gpu, choose, gpus
 from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
-from warpsmith.measure.worker.protocol import AnyQuestion, Describe, Identify, TargetRef, WorkerError
+from warpsmith.measure.worker.protocol import Answer, AnyQuestion, Describe, Identify, TargetRef, WorkerError, answer_of
 from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.discover import find_target
+from warpsmith.project.snapshot import file_sha256, sha256_of
 from warpsmith.search.bench import Bench
 from warpsmith.workspace.documents import write_text
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import gpu_lock
 from warpsmith.workspace.store import MeasurementStore
-
-Answer = TypeVar("Answer", bound=Contract)
 
 #: Chosen: compiling is CPU work; more processes than this only wait for each other's CUDA start-up.
 MAX_COMPILE_WORKERS = 8
@@ -58,9 +55,7 @@ class Session:
 
     def ask(self, question: AnyQuestion, answer_type: type[Answer]) -> Answer:
         """The answer. Raises WorkerError where there is none."""
-        answer = self.worker.ask(question)
-        assert isinstance(answer, answer_type)
-        return answer
+        return answer_of(self.worker, question, answer_type)
 
     def describe(self) -> TargetSpec:
         """The target as data, read anew from its file. Raises PreflightError."""
@@ -92,7 +87,7 @@ class Session:
         )
 
     def _keep(self, name: str, text: str) -> SourceRef:
-        digest = hashlib.sha256(text.encode()).hexdigest()
+        digest = sha256_of(text.encode())
         path = self.workspace.scratch / f"{name}_{digest[:12]}.py"
         if not path.is_file():
             write_text(path, text)
@@ -100,7 +95,8 @@ class Session:
 
 
 def source_ref(path: Path) -> SourceRef:
-    return SourceRef(path=str(path), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    """The file by its content. Raises PreflightError where it cannot be read."""
+    return SourceRef(path=str(path), sha256=file_sha256(path))
 
 
 @contextmanager
@@ -109,10 +105,8 @@ def open_session(
 ) -> Iterator[Session]:
     """A session with a live worker on the GPU that the request names. Raises Unavailable where there is none."""
     target_path = find_target(root, config, request.kernel)
-    target = TargetRef(
-        path=str(target_path), root=str(root), sha256=hashlib.sha256(target_path.read_bytes()).hexdigest()
-    )
-    gpu = _gpu(request.device)
+    target = TargetRef(path=str(target_path), root=str(root), sha256=file_sha256(target_path))
+    gpu = gpu_for(request.device)
     with gpu_lock(gpu.uuid):
         live = _live_workers(root, workspace, gpu)
         worker = StoredWorker(MeasurementStore(workspace.measurements), live, Identify(target=target))
@@ -122,7 +116,8 @@ def open_session(
             worker.close()
 
 
-def _gpu(device: str) -> Gpu:
+def gpu_for(device: str) -> Gpu:
+    """The GPU that a request names. Raises Unavailable where it is not there."""
     gpu = choose(device)
     if gpu is None:
         found = gpus()

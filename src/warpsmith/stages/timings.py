@@ -9,10 +9,8 @@ from warpsmith.contracts.measurement import Contender, SourceRef, Timing, Timing
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.search.bench import Bench
 
-ORIGINAL = "original"
 #: The original again, from a second file: what differs between the two is noise.
 COPY = "original_copy"
-OPTIMIZED = "optimized"
 
 #: Chosen: torch.compile compiles every shape anew, which takes longer than all else together.
 COMPILED_PROVIDERS = frozenset({"torch_compile"})
@@ -24,20 +22,18 @@ def providers_at(spec: TargetSpec, case: Case) -> tuple[str, ...]:
     return tuple(p for p in spec.providers if p not in COMPILED_PROVIDERS or case.name in tuning)
 
 
-def with_providers(
-    bench: Bench, sources: Sequence[Contender], case: Case, mode: Mode, *, rounds: int = 20
-) -> tuple[Timing, ...]:
+def with_providers(bench: Bench, sources: Sequence[Contender], case: Case, mode: Mode) -> tuple[Timing, ...]:
     """Sources and baseline providers in one comparison, or, where a provider cannot be captured, apart.
 
     Sources are timed by graph replay either way; a provider that cannot be is compared with the first source by
     the method that it allows, in a comparison of its own.
     """
     providers = [Contender(name=name) for name in providers_at(bench.spec, case)]
-    together = bench.time([*sources, *providers], case, mode, rounds=rounds)
+    together = bench.time([*sources, *providers], case, mode)
     if together.method is TimingMethod.GRAPH or not providers:
         return (together,)
-    apart = [bench.time(sources, case, mode, rounds=rounds)]
-    apart.extend(bench.time([sources[0], provider], case, mode, rounds=rounds) for provider in providers)
+    apart = [bench.time(sources, case, mode)]
+    apart.extend(bench.time([sources[0], provider], case, mode) for provider in providers)
     return tuple(apart)
 
 

@@ -9,15 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.case import Mode, Role
-from warpsmith.contracts.measurement import Correctness, HostTime, Memory, Timing
+from warpsmith.contracts.measurement import ORIGINAL, Correctness, HostTime, Memory, Timing
 from warpsmith.contracts.verdict import CaseSpeedup, GuardrailResult, Interval, Outcome, Verdict
-from warpsmith.verdict.guardrails import (
-    Pair,
-    compile_guardrails,
-    host_time_guardrails,
-    memory_guardrails,
-    pass_guardrails,
-)
+from warpsmith.verdict.guardrails import host_time_guardrails, memory_guardrails, pass_guardrails
 from warpsmith.verdict.statistics import RESAMPLES, Comparison, compare, goal_of, goal_speedup, holm
 from warpsmith.verdict.thresholds import Thresholds
 
@@ -44,9 +38,7 @@ class Evidence:
     host_times: tuple[HostTime, ...] = ()
     noise_floor: float | None = None
     longer: bool = False
-    compile_s: Pair | None = None
-    specializations: Pair | None = None
-    original: str = "original"
+    original: str = ORIGINAL
     seed: int = 0
 
     @property
@@ -137,7 +129,6 @@ def _guardrails(
         *pass_guardrails(cases, evidence.goal_mode, thresholds),
         *memory_guardrails(evidence.memories, *sides, thresholds),
         *host_time_guardrails(evidence.host_times, *sides, thresholds),
-        *compile_guardrails(evidence.compile_s, evidence.specializations, thresholds),
     )
 
 

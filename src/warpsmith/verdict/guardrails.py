@@ -1,4 +1,4 @@
-"""Owns the metrics outside the goal that a winner must not pay with: the other passes, memory, host time, compiling.
+"""Owns the metrics outside the goal that a winner must not pay with: the other passes, memory, host time.
 
 Each rule turns figures into a GuardrailResult. Must not know how the overall decision is made.
 """
@@ -110,33 +110,3 @@ def host_time_guardrails(
 def _lower_quartile(values: Sequence[float]) -> float:
     """The median of the lower half."""
     return median(sorted(values)[: (len(values) + 1) // 2])
-
-
-def compile_guardrails(
-    compile_s: Pair | None, specializations: Pair | None, thresholds: Thresholds
-) -> tuple[GuardrailResult, ...]:
-    """Cold compile time in seconds and number of specializations; none for what was not measured."""
-    results: list[GuardrailResult] = []
-    if compile_s is not None:
-        results.append(
-            GuardrailResult(
-                metric="cold compile time",
-                baseline=compile_s.original,
-                variant=compile_s.candidate,
-                unit="s",
-                limit=f"at most {thresholds.compile_time:.0%} more",
-                ok=compile_s.growth <= thresholds.compile_time,
-            )
-        )
-    if specializations is not None:
-        results.append(
-            GuardrailResult(
-                metric="specializations compiled over the cases",
-                baseline=specializations.original,
-                variant=specializations.candidate,
-                unit="count",
-                limit=f"at most {thresholds.specializations:g} times as many",
-                ok=specializations.candidate <= thresholds.specializations * specializations.original,
-            )
-        )
-    return tuple(results)

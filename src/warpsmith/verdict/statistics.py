@@ -48,10 +48,14 @@ class Comparison:
 
     @property
     def speedup(self) -> Interval:
+        """speedup = baseline_ms / contender_ms."""
         return _interval(self.log_speedup, self.log_speedups)
 
     def regression_p(self, guardrail: float) -> float:
-        """Bootstrap p-value of "slower by at most `guardrail`"; the least possible is 1 / (resamples + 1)."""
+        """Bootstrap p-value of "slower by at most `guardrail`", a share; small means regressed. Not yet adjusted.
+
+        The least possible is 1 / (resamples + 1).
+        """
         within = np.count_nonzero(-self.log_speedups <= math.log1p(guardrail))
         return (1 + int(within)) / (1 + len(self.log_speedups))
 
@@ -91,9 +95,12 @@ def compare(timing: Timing, baseline: str, contender: str, *, seed: int = 0, res
     )
 
 
-def speedup(timing: Timing, baseline: str, contender: str, *, seed: int = 0) -> Interval:
-    """speedup = baseline_ms / contender_ms. Raises ValueError where they share no round."""
-    return compare(timing, baseline, contender, seed=seed).speedup
+def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """Weighted geometric mean of values above 0, with equal weights where none are given. Raises ValueError on none."""
+    if not values:
+        raise ValueError("the geometric mean of nothing")
+    weights = [1.0] * len(values) if weights is None else weights
+    return math.exp(sum(w * math.log(v) for w, v in zip(weights, values, strict=True)) / sum(weights))
 
 
 def goal_of(comparisons: Sequence[Comparison]) -> Interval:
@@ -112,11 +119,6 @@ def goal_of(comparisons: Sequence[Comparison]) -> Interval:
 def goal_speedup(timings: Sequence[Timing], baseline: str, contender: str, *, seed: int = 0) -> Interval:
     """The goal metric over these timings, which the caller chose (one mode, tuning cases). Raises ValueError."""
     return goal_of([compare(timing, baseline, contender, seed=seed) for timing in timings])
-
-
-def regression_p(timing: Timing, baseline: str, contender: str, guardrail: float, *, seed: int = 0) -> float:
-    """Bootstrap p-value of "the slow-down is at most 1 + guardrail"; small means regressed. Not yet adjusted."""
-    return compare(timing, baseline, contender, seed=seed).regression_p(guardrail)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

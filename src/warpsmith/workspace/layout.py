@@ -119,11 +119,6 @@ class Workspace:
         return self.directory / "comparison.json"
 
     @property
-    def ncu(self) -> Path:
-        """A folder."""
-        return self.directory / "ncu"
-
-    @property
     def plots(self) -> Path:
         """A folder."""
         return self.directory / "plots"
@@ -139,10 +134,6 @@ class Workspace:
     @property
     def final_result(self) -> Path:
         return self.directory / "report.json"
-
-    @property
-    def pull_request_page(self) -> Path:
-        return self.directory / "pull-request.md"
 
     @property
     def ledger(self) -> Path:

@@ -46,14 +46,6 @@ def archive(workspace: Workspace) -> Path | None:
         raise unwritable(workspace.history / run_id, error) from error
 
 
-def archived_runs(workspace: Workspace) -> tuple[Path, ...]:
-    """The folders of earlier runs, oldest first."""
-    _finish_interrupted(workspace)
-    if not workspace.history.is_dir():
-        return ()
-    return tuple(sorted(path for path in workspace.history.iterdir() if path.is_dir() and _RUN_ID.fullmatch(path.name)))
-
-
 def _of_the_run(workspace: Workspace) -> list[Path]:
     """All but the history, hidden files (the lock) and the request."""
     kept = (workspace.history, workspace.request)

@@ -54,9 +54,6 @@ class MeasurementStore:
         """Every record that counts, oldest identity first."""
         yield from self._index().values()
 
-    def __len__(self) -> int:
-        return len(self._index())
-
     def _index(self) -> dict[str, dict[str, Any]]:
         if self._records is None:
             self._records = {record["identity"]: record for record in map(self._checked, read_lines(self.path))}

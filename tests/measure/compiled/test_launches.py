@@ -9,7 +9,7 @@ from triton.runtime.jit import JITFunction
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
-from warpsmith.measure.compiled.launches import compile_settings, record_launches
+from warpsmith.measure.compiled.launches import compile_settings, record_call
 from warpsmith.measure.compiled.recording import recording
 
 
@@ -17,9 +17,9 @@ def launches(
     compiling: Any, path: Path, mode: Mode = Mode.FORWARD, text: str | None = None, **settings: int
 ) -> tuple[LaunchRecord, ...]:
     implementation = compiling.load(path, text or compiling.source, **settings)
-    return record_launches(
+    return record_call(
         implementation, compiling.target(), compiling.case, mode, device=compiling.device, seed=0, launch=False
-    )
+    ).launches
 
 
 def compiled(compiling: Any, path: Path, *settings: dict[str, int]) -> tuple[CompiledSettings, ...]:
@@ -106,9 +106,9 @@ def own(x):
 """
     target = compiling.target(lambda module, inputs: (module.Scale.apply(inputs["x"]), module.own(inputs["x"])))
     implementation = compiling.load(tmp_path / "own.py", text, target)
-    found = record_launches(
+    found = record_call(
         implementation, target, compiling.case, Mode.FORWARD, device=compiling.device, seed=0, launch=False
-    )
+    ).launches
 
     assert [(each.host_function, each.grid, each.constexprs["FACTOR"]) for each in found] == [("own", (2, 1, 1), 3.0)]
 

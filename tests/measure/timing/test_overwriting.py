@@ -42,5 +42,5 @@ def test_a_target_that_overwrites_its_inputs_is_refused_up_front(measure: Any, e
         measure([], TARGET, CASE, mode, seed=0, device=torch.device("cpu"), **extent)
     assert refused.value.failure == WorkerFailure(
         status="bad_target",
-        message="loss overwrites its inputs (x, weight); timing restores nothing between calls yet",
+        message="loss overwrites its inputs (x, weight); timing restores nothing between calls",
     )

@@ -12,7 +12,7 @@ import torch
 
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
+from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.target import Target
 from warpsmith.measure.compiled.recording import Recording, recording
 from warpsmith.measure.worker.calls import prepared
@@ -32,7 +32,7 @@ _REFUSALS = {
 }
 
 
-def record_launches(
+def record_call(
     implementation: Implementation,
     target: Target,
     case: Case,
@@ -41,13 +41,23 @@ def record_launches(
     device: torch.device,
     seed: int,
     launch: bool,
-) -> tuple[LaunchRecord, ...]:
-    """The launches of one call in a mode, in order. With `launch` False they are compiled and not run.
+) -> Recording:
+    """One call in a mode, with its launches in order. With `launch` False they are compiled and not run.
 
     Those of the source's jit functions and by its code; where there are none, all. Backward alone leaves out what the
     forward pass before it launches. Raises what the implementation or the compiler raises.
     """
-    return _record(implementation, target, case, mode, device=device, seed=seed, launch=launch).launches
+    one = make_one(target, case, mode, seed=seed, device=device)
+    implementation.activate()
+    path = implementation.source_path
+    # What preparing launches is not asked for, but where nothing is to run, neither may that.
+    with recording(path, launch=launch):
+        call: Callable[[int], Any] = prepared(implementation, mode, [one])
+    with recording(path, launch=launch) as seen:
+        call(0)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return seen
 
 
 def compile_settings(
@@ -71,7 +81,7 @@ def compile_settings(
     for each in settings:
         implementation = implementation_of(each)
         try:
-            seen = _record(implementation, target, case, mode, device=device, seed=seed, launch=launch)
+            seen = record_call(implementation, target, case, mode, device=device, seed=seed, launch=launch)
         except (WorkerError, torch.OutOfMemoryError):
             raise
         except Exception as error:  # the compiler and the user's code may fail in any way
@@ -83,29 +93,6 @@ def compile_settings(
             seconds = round(seen.compile_s, 4) if seen.compiled and not seen.from_cache else None
             compiled.append(CompiledSettings(settings=each, launches=seen.launches, compile_s=seconds))
     return tuple(compiled)
-
-
-def _record(
-    implementation: Implementation,
-    target: Target,
-    case: Case,
-    mode: Mode,
-    *,
-    device: torch.device,
-    seed: int,
-    launch: bool,
-) -> Recording:
-    one = make_one(target, case, mode, seed=seed, device=device)
-    implementation.activate()
-    path = implementation.source_path
-    # What preparing launches is not asked for, but where nothing is to run, neither may that.
-    with recording(path, launch=launch):
-        call: Callable[[int], Any] = prepared(implementation, mode, [one])
-    with recording(path, launch=launch) as seen:
-        call(0)
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return seen
 
 
 def _told(error: BaseException) -> str:

@@ -57,7 +57,7 @@ def refuse_overwriting(target: Target) -> None:
     """Raises WorkerError (bad_target) for a target whose second call would not compute what its first one does."""
     if target.overwrites:
         names = ", ".join(target.overwrites)
-        message = f"{target.name} overwrites its inputs ({names}); timing restores nothing between calls yet"
+        message = f"{target.name} overwrites its inputs ({names}); timing restores nothing between calls"
         raise WorkerError(WorkerFailure(status="bad_target", message=message))
 
 

@@ -11,13 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from warpsmith.contracts.measurement import Contender, SourceRef
+from warpsmith.contracts.measurement import SETTINGS_NAME, Contender, SourceRef
 from warpsmith.contracts.target import Inputs, Target
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
-
-#: The dictionary through which a tunable source takes its settings (see source/tunable.py).
-SETTINGS_NAME = "WARPSMITH_SETTINGS"
 
 _modules: dict[tuple[str, str], ModuleType] = {}
 _providers: dict[tuple[str, str], Callable[[Inputs], Any]] = {}

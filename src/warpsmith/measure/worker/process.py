@@ -19,6 +19,7 @@ from typing import IO
 
 from warpsmith.contracts.base import Contract
 from warpsmith.measure.worker.protocol import ANSWER_TYPES, AnyQuestion, WorkerError, WorkerFailure
+from warpsmith.project.commands import tail_of
 
 #: Chosen: several times what each kind took on an H200. A limit is for a hang, not for a slow answer.
 TIME_LIMIT_S = {
@@ -132,9 +133,7 @@ class ProcessWorker:
     def _last_words(self, lines: int = 8) -> str:
         if not self.log.is_file():
             return "(no log)"
-        with self.log.open("rb") as log:
-            log.seek(max(0, self.log.stat().st_size - 8192))
-            return "\n".join(log.read().decode(errors="replace").splitlines()[-lines:])
+        return "\n".join(tail_of(self.log, 8192).splitlines()[-lines:])
 
     def _kill(self) -> None:
         process, self._process = self._process, None

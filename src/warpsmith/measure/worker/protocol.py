@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
@@ -148,12 +148,19 @@ class WorkerFailure(Contract):
     #: the CUDA context is broken; the worker must be replaced
     sticky: bool = False
 
+    @property
+    def in_a_line(self) -> str:
+        """The status and the first line of the message."""
+        first, _, _ = self.message.partition("\n")
+        return f"{self.status}: {first}"
+
 
 AnyQuestion = Annotated[
     Describe | Identify | Inspect | Compile | Check | Time | MeasureMemory | MeasureHostTime | Count,
     Field(discriminator="kind"),
 ]
-Answer = TargetSpec | Environment | DeviceFacts | CompiledAnswer | Correctness | Timing | Memory | HostTime | Counters
+
+Answer = TypeVar("Answer", bound=Contract)
 
 QUESTION: TypeAdapter[AnyQuestion] = TypeAdapter(AnyQuestion)
 
@@ -190,6 +197,13 @@ class Worker(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def answer_of(worker: Worker, question: AnyQuestion, answer_type: type[Answer]) -> Answer:
+    """The worker's answer, of the type that the caller names. Raises WorkerError where there is none."""
+    answer = worker.ask(question)
+    assert isinstance(answer, answer_type)
+    return answer
 
 
 def _without_paths(value: Any) -> Any:

@@ -46,8 +46,6 @@ class StoredWorker:
     store: Store
     live: Worker | None
     identify: Identify
-    hits: int = 0
-    misses: int = 0
     _environment: Environment | None = field(default=None, repr=False)
 
     def ask(self, question: AnyQuestion) -> Contract:
@@ -90,9 +88,7 @@ class StoredWorker:
     def _stored(self, question: AnyQuestion) -> Contract | None:
         record = self.store.get(question.identity)
         if record is None or (self.live is not None and not _same(record["environment"], self._today(question))):
-            self.misses += 1
             return None
-        self.hits += 1
         return ANSWER_TYPES[question.kind].model_validate(record["answer"])
 
     def _keep(self, question: AnyQuestion, answer: Contract) -> None:

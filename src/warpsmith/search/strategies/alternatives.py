@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import Contender
 from warpsmith.search.bench import Bench
-from warpsmith.verdict.statistics import median_ms
+from warpsmith.verdict.statistics import geometric_mean, median_ms
 
 ROUNDS = 6
 BASE = "base"
@@ -24,20 +23,20 @@ def best_alternative(
     """
     contenders = [Contender(name=BASE, source=bench.keep(BASE, base))]
     contenders += [Contender(name=name, source=bench.keep(name, text)) for name, text in alternatives.items()]
-    logs: dict[str, float] = dict.fromkeys(alternatives, 0.0)
-    weights = sum(case.weight for case in bench.spec.tuning_cases)
+    over_base: dict[str, list[float]] = {name: [] for name in alternatives}
     for case in bench.spec.tuning_cases:
         timing = bench.time(contenders, case, mode, rounds=ROUNDS)
         base_ms = median_ms(timing, BASE).value
-        for name in list(logs):
+        for name in list(over_base):
             if name in timing.failures:
                 bench.report(f"{name} fails at {case.name}: {timing.failures[name].splitlines()[0]}")
-                del logs[name]
+                del over_base[name]
             else:
-                logs[name] += case.weight * math.log(base_ms / median_ms(timing, name).value)
-    if not logs:
+                over_base[name].append(base_ms / median_ms(timing, name).value)
+    if not over_base:
         raise ValueError("no alternative runs at every tuning case")
-    speedups = {name: math.exp(total / weights) for name, total in logs.items()}
+    weights = [case.weight for case in bench.spec.tuning_cases]
+    speedups = {name: geometric_mean(each, weights) for name, each in over_base.items()}
     for name, speedup in speedups.items():
         bench.report(f"{name}: {speedup:.3f}× the best so far, {mode.value}")
     return max(speedups, key=lambda name: speedups[name]), speedups

@@ -7,9 +7,10 @@ partial sums. Both ends of the trade depend on the shape, so the winner is a tab
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Bottleneck
@@ -51,15 +52,9 @@ def swept(ground: Ground, source: str, only: Collection[str] | None = None) -> P
     for _, jit_function in swept_functions:  # a table of an earlier sweep would hide what the code itself does
         source = without_settings(source, jit_function)
     audit = scan(source)
-    sweeps: list[Sweep] = []
+    sweeps = _sweeps(ground, source, audit, swept_functions)
     tables: list[SettingsTable] = []
-    for mode, jit_function in swept_functions:
-        knobs = [k for k in sweepable(audit.knobs, [jit_function]) if k.id not in ground.inert]
-        if not knobs:
-            continue
-        tunable = ground.bench.keep(f"tunable_{jit_function}", make_tunable(source, knobs))
-        found = sweep(ground.bench, tunable, knobs, mode)
-        sweeps.append(found)
+    for found in sweeps:
         learnings += [f"{k.name} cannot matter: all its values give one machine code" for k in found.inert_knobs]
         try:
             if found.knobs and found.cases:
@@ -85,20 +80,26 @@ def swept(ground: Ground, source: str, only: Collection[str] | None = None) -> P
     )
 
 
-def modes_of(goal: Mode) -> tuple[Mode, ...]:
-    """The passes that a goal is made of."""
-    return (Mode.FORWARD, Mode.BACKWARD) if goal is Mode.FULL else (goal,)
+def _sweeps(ground: Ground, source: str, audit: SourceAudit, functions: Sequence[tuple[Mode, str]]) -> list[Sweep]:
+    """A sweep of each jit function that has knobs left to turn. Raises WorkerError."""
+    sweeps: list[Sweep] = []
+    for mode, jit_function in functions:
+        knobs = [k for k in sweepable(audit.knobs, [jit_function]) if k.id not in ground.inert]
+        if knobs:
+            tunable = ground.bench.keep(f"tunable_{jit_function}", make_tunable(source, knobs))
+            sweeps.append(sweep(ground.bench, tunable, knobs, mode))
+    return sweeps
 
 
 def passes_with_headroom(ground: Ground, learnings: list[str]) -> list[Mode]:
     """The passes of the goal that are not near their ceiling; what is left alone goes to `learnings`."""
     passes: list[Mode] = []
-    for mode in modes_of(ground.profile.goal):
+    for mode in ground.profile.goal.passes:
         if mode not in ground.bench.spec.modes:
             continue
-        if ground.profile.mode_profile(mode).bottleneck is Bottleneck.NEAR_PEAK:
-            share = ground.profile.mode_profile(mode).share_of_ceiling
-            learnings.append(f"{mode.value} was left alone: it reaches {share:.0%} of its ceiling")
+        profile = ground.profile.mode_profile(mode)
+        if profile.bottleneck is Bottleneck.NEAR_PEAK:
+            learnings.append(f"{mode.value} was left alone: it reaches {profile.share_of_ceiling:.0%} of its ceiling")
         else:
             passes.append(mode)
     return passes

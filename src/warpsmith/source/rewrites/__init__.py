@@ -3,12 +3,11 @@
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.rewrites.allocation import allocate_empty
 from warpsmith.source.rewrites.eviction import add_eviction_policy
-from warpsmith.source.rewrites.pipeline import parametrise_loop_stages, pipeline_loop
+from warpsmith.source.rewrites.pipeline import parametrise_loop_stages
 
 __all__ = [
     "NotApplicable",
     "add_eviction_policy",
     "allocate_empty",
     "parametrise_loop_stages",
-    "pipeline_loop",
 ]

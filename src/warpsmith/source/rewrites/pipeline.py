@@ -12,28 +12,18 @@ from warpsmith.source.opportunities import unpipelined_loops
 STAGES_PARAMETER = "LOOP_STAGES"
 
 
-def pipeline_loop(source: str, jit_function: str, stages: int) -> str:
-    """`range(a, b, c)` as `tl.range(a, b, c, num_stages=stages)` in every loop of the kernel that loads and names none.
-
-    Raises NotApplicable where there is no such loop.
-    """
-    reading = read(source)
-    edits = Edits(source)
-    _name_stages(edits, reading, _jit(reading, jit_function), str(stages))
-    return edits.apply()
-
-
 def parametrise_loop_stages(source: str, jit_function: str) -> str:
-    """As pipeline_loop, with the stages a last constexpr parameter of the kernel, 1 by default: no pipelining.
+    """`range(a, b, c)` as `tl.range(a, b, c, num_stages=LOOP_STAGES)` in every loop that loads and names no stages.
 
-    Raises NotApplicable where there is no such loop, or the parameter's name is taken.
+    LOOP_STAGES becomes a last constexpr parameter of the kernel, 1 by default: no pipelining. Raises NotApplicable
+    where there is no such loop, or the parameter's name is taken.
     """
     reading = read(source)
     jit = _jit(reading, jit_function)
     if STAGES_PARAMETER in jit.parameters or jit.node.args.vararg or jit.node.args.kwonlyargs:
         raise NotApplicable(f"{jit_function} has no room for a last parameter {STAGES_PARAMETER}")
     edits = Edits(source)
-    language = _name_stages(edits, reading, jit, STAGES_PARAMETER)
+    language = _name_stages(edits, reading, jit)
     edits.add_parameter(jit.node, f"{STAGES_PARAMETER}: {language}.constexpr = 1")
     return edits.apply()
 
@@ -44,16 +34,16 @@ def _jit(reading: Reading, name: str) -> Jit:
     return reading.jits[name]
 
 
-def _name_stages(edits: Edits, reading: Reading, jit: Jit, stages: str) -> str:
+def _name_stages(edits: Edits, reading: Reading, jit: Jit) -> str:
     """Edits every loop, and says by which name triton.language goes."""
     language = _language(reading.source.tree)
-    loops = unpipelined_loops(reading.source, jit)
+    loops = unpipelined_loops(jit)
     if not loops:
         raise NotApplicable(f"{jit.name} has no loop over global loads that names no stages")
     for loop in loops:
         call = loop.iter
         assert isinstance(call, ast.Call)
-        edits.add_argument(call, f"num_stages={stages}")
+        edits.add_argument(call, f"num_stages={STAGES_PARAMETER}")
         if isinstance(call.func, ast.Name) and call.func.id == "range":
             edits.replace(call.func, f"{language}.range")
     return language
