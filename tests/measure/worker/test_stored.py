@@ -138,3 +138,13 @@ def test_a_failure_is_not_remembered() -> None:
         with pytest.raises(WorkerError):
             worker.ask(question(seed=13))
     assert live.asked == 2
+
+
+def test_an_answer_that_no_longer_fits_its_contract_is_measured_again() -> None:
+    live = CountingWorker()
+    store = DictStore()
+    asked = question()
+    stored(store, live).ask(asked)
+    store.records[asked.identity] = {**store.records[asked.identity], "answer": {"of": "another version"}}
+
+    assert stored(store, live).ask(asked) == Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": 2})

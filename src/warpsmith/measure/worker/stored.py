@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pydantic import ValidationError
+
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.device import Environment
 from warpsmith.contracts.errors import Unavailable
@@ -89,7 +91,10 @@ class StoredWorker:
         record = self.store.get(question.identity)
         if record is None or (self.live is not None and not _same(record["environment"], self._today(question))):
             return None
-        return ANSWER_TYPES[question.kind].model_validate(record["answer"])
+        try:
+            return ANSWER_TYPES[question.kind].model_validate(record["answer"])
+        except ValidationError:
+            return None  # written by another version of the contracts, or damaged: no answer to rely on
 
     def _keep(self, question: AnyQuestion, answer: Contract) -> None:
         self.store.append(
