@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,21 @@ def test_finalizing_a_finished_run_tells_its_result_again(
     ended = command(begun.root, "finalize", "rms_norm", "--json")
     assert ended.exit_code == exit_code
     assert FinalResult.model_validate_json(ended.out) == result
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_command_with_the_code_for_interrupted(
+    begun: Run, command: Command, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    def interrupted(**_: object) -> int:
+        try:
+            signal.raise_signal(number)
+        except Exception as error:
+            raise AssertionError("a broad except on the way out took the signal for a failure") from error
+        return 0
+
+    monkeypatch.setattr("warpsmith.cli.overview.print_doctor", interrupted)
+    ended = command(begun.root, "doctor")
+
+    assert ended.exit_code == ExitCode.INTERRUPTED
+    assert ended.err == "warpsmith: interrupted; what was measured is kept, and the same command goes on from here\n"

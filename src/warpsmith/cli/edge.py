@@ -12,7 +12,7 @@ from types import FrameType
 import typer
 
 from warpsmith.cli.app import app
-from warpsmith.contracts.errors import ExitCode, Interrupted, WarpsmithError
+from warpsmith.contracts.errors import ExitCode, WarpsmithError
 
 #: click's base of usage errors, wherever this typer has it from: some versions bring click's code along.
 ClickException = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -23,11 +23,12 @@ INTERRUPTED = "interrupted; what was measured is kept, and the same command goes
 def main() -> None:
     """Runs the command line and exits. Set WARPSMITH_TRACEBACK=1 to see where an error came from."""
     wants_json = "--json" in sys.argv
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         result = app(standalone_mode=False)
         sys.exit(int(result) if isinstance(result, int) else ExitCode.DONE)
-    except (KeyboardInterrupt, typer.Abort):
+    except (Signalled, typer.Abort):
         _fail(INTERRUPTED, ExitCode.INTERRUPTED, None, wants_json)
     except WarpsmithError as error:
         _fail(error.message, error.exit_code, error.next_command, wants_json)
@@ -38,8 +39,12 @@ def main() -> None:
         _fail_unexpectedly(error, wants_json)
 
 
+class Signalled(BaseException):
+    """SIGINT or SIGTERM. No Exception, so that nothing on the way out takes it for a failure of its own."""
+
+
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise Interrupted(INTERRUPTED)
+    raise Signalled
 
 
 def _fail_unexpectedly(error: Exception, wants_json: bool) -> None:

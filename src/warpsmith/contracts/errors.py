@@ -57,9 +57,3 @@ class Unavailable(WarpsmithError):
     """A device or tool that the step needs is not there."""
 
     exit_code = ExitCode.UNAVAILABLE
-
-
-class Interrupted(WarpsmithError):
-    """Stopped half-way; the same command goes on from here."""
-
-    exit_code = ExitCode.INTERRUPTED
