@@ -17,7 +17,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_without_a_command_nothing_runs(file: Path) -> None:
-    assert run_style(file.parent, None, file) == "no style command is configured"
+    assert run_style(file.parent, None, file).told == "no style command is configured"
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,23 @@ def test_without_a_command_nothing_runs(file: Path) -> None:
     ],
 )
 def test_what_the_command_did_is_told(file: Path, program: str, told: str) -> None:
-    assert run_style(file.parent, ("python", "-c", program, "{file}"), file).endswith(f"` {told}")
+    assert run_style(file.parent, ("python", "-c", program, "{file}"), file).told.endswith(f"` {told}")
+    assert file.read_text() == "x=1\n"
+    assert [path.name for path in file.parent.iterdir()] == ["kernel.py"]
+
+
+@pytest.mark.parametrize(
+    "program", ["import os, sys; os.remove(sys.argv[1])", "import os, sys; p = sys.argv[1]; os.remove(p); os.mkdir(p)"]
+)
+def test_a_command_that_destroys_its_copy_destroys_nothing_else(file: Path, program: str) -> None:
+    styled = run_style(file.parent, ("python", "-c", program, "{file}"), file)
+
+    assert styled.told.endswith("left no file, so the file stays as it is")
+    assert styled.content == file.read_bytes() == b"x=1\n"
 
 
 def test_a_command_that_is_not_there_is_told_and_no_error(file: Path) -> None:
-    told = run_style(file.parent, ("no-such-formatter",), file)
+    told = run_style(file.parent, ("no-such-formatter",), file).told
 
     assert told == "the style command did not run: cannot run 'no-such-formatter': No such file or directory"
     assert file.read_text() == "x=1\n"

@@ -23,6 +23,7 @@ from warpsmith.contracts.result import FinalResult
 from warpsmith.measure.worker.protocol import AnyQuestion, Identify, TargetRef, WorkerFailure
 from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.config import load_config
+from warpsmith.project.style import Styled
 from warpsmith.stages import finalizer
 from warpsmith.stages.finalizer import finalize
 from warpsmith.stages.optimizer import optimize
@@ -77,7 +78,9 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     recorded = read_document(EXAMPLE / "report.json", FinalResult)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(finalizer, "run_tests", lambda *_, **__: recorded.tests)
-        patch.setattr(finalizer, "run_style", lambda *_, **__: recorded.style)
+        patch.setattr(
+            finalizer, "run_style", lambda root, command, file: Styled(file.read_bytes(), recorded.style or "")
+        )
         for stage in (profile, optimize, finalize):
             stage(_session(root, workspace))
     return workspace

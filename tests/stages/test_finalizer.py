@@ -139,7 +139,7 @@ def test_a_style_command_that_changes_code_is_undone(optimized: Run) -> None:
     optimized.configure("""style_command: [python, -c, "import sys; open(sys.argv[1], 'a').write('X = 1\\\\n')"]""")
     result = optimized.finalize()
     assert optimized.production.read_bytes() == winner_of(optimized)
-    assert result.style is not None and result.style.endswith("so the measured bytes were put back")
+    assert result.style is not None and result.style.endswith("so the measured bytes stay")
 
 
 def test_a_winner_that_does_not_hold_when_measured_afresh_is_not_applied(optimized: Run) -> None:
@@ -234,3 +234,45 @@ def test_a_winner_left_by_a_killed_run_is_taken_back_when_it_does_not_hold(optim
 
     assert optimized.finalize().outcome is FinalOutcome.NOT_CONFIRMED
     assert optimized.production.read_bytes() == original_of(optimized)
+
+
+EDITS_THE_KERNEL = f"""
+from pathlib import Path
+
+def test_the_kernel() -> None:
+    path = Path("{SOURCE}")
+    path.write_text(path.read_text() + "# an edit of somebody's\\n")
+"""
+
+
+def test_an_edit_while_the_tests_run_is_never_overwritten(optimized: Run) -> None:
+    (optimized.root / KERNEL_TESTS).write_text(EDITS_THE_KERNEL)
+    with pytest.raises(Rejected, match="changed by somebody while its tests ran; it is left as it is now"):
+        optimized.finalize()
+
+    assert optimized.production.read_bytes() == winner_of(optimized) + b"# an edit of somebody's\n"
+
+
+def test_a_snapshot_that_was_edited_is_neither_compared_with_nor_put_back(optimized: Run) -> None:
+    optimized.production.write_bytes(winner_of(optimized))
+    with optimized.workspace.original.open("ab") as snapshot:
+        snapshot.write(b"EDITED = 1\n")
+    for stage in (optimized.finalize, optimized.optimize):
+        with pytest.raises(Rejected, match=r"original_rms_norm\.py has changed"):
+            stage()
+    assert optimized.production.read_bytes() == winner_of(optimized)
+
+
+@pytest.mark.parametrize("program", ["rm {file}", "truncate -s 7 {file}", "cp /bin/true {file}"])
+def test_a_style_command_that_destroys_its_file_destroys_no_kernel(optimized: Run, program: str) -> None:
+    optimized.configure(f"style_command: {program}")
+
+    assert optimized.finalize().outcome is FinalOutcome.APPLIED
+    assert optimized.production.read_bytes() == winner_of(optimized)
+
+
+def test_a_run_killed_after_its_style_was_applied_is_finished_by_the_next(optimized: Run) -> None:
+    optimized.production.write_bytes(winner_of(optimized) + b"# end\n")
+
+    assert optimized.finalize().outcome is FinalOutcome.APPLIED
+    assert optimized.production.read_bytes() == winner_of(optimized) + b"# end\n"

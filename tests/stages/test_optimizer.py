@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -50,6 +51,9 @@ def test_each_variant_builds_on_the_best_and_the_last_best_wins(optimized: Run) 
 def test_a_variant_has_the_line_endings_of_the_original(profiled: Run) -> None:
     original = profiled.workspace.original
     original.write_bytes(original.read_bytes().replace(b"\n", b"\r\n"))
+    profile = read_document(profiled.workspace.profile, Profile)
+    crlf = hashlib.sha256(original.read_bytes()).hexdigest()
+    write_document(profiled.workspace.profile, profile.model_copy(update={"source_sha256": crlf}))
     recommend_only(profiled, "needless_initialisation")
     profiled.optimize()
 

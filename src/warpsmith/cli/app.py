@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -154,7 +155,7 @@ def _options(
 ) -> Options:
     from warpsmith.stages.runs import Options
 
-    if target_speedup is not None and target_speedup <= 1:
+    if target_speedup is not None and not (math.isfinite(target_speedup) and target_speedup > 1):
         raise UsageError(f"--target-speedup must be above 1, found {target_speedup}")
     return Options(
         goal=goal,

@@ -135,7 +135,7 @@ class Flow:
             return ExitCode.DONE
         print(f"{self.kernel}: {step.state.value}" + (f", running now ({running})" if running else ""))
         if last is not None:
-            print(f"  last: {last['event']} at {last['at']}")
+            print(f"  last: {last.get('event', '?')} at {last.get('at', '?')}")
         for line in step.known_so_far:
             print(f"  {line}")
         print(f"next: {step.command}   ({step.why})")

@@ -36,7 +36,7 @@ def list_targets(root: Path, config: ProjectConfig) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for glob in config.targets:
-        for path in sorted(root.glob(glob)):
+        for path in _matches(root, glob):
             kernel = path.stem.removeprefix(_TARGET_PREFIX)
             if not _is_target(path, kernel):
                 continue
@@ -66,6 +66,13 @@ def find_target(root: Path, config: ProjectConfig, kernel: str) -> Path:
         f"no target for kernel {kernel!r} under {where}; {told} (of {len(targets)})",
         next_command="warpsmith list",
     )
+
+
+def _matches(root: Path, glob: str) -> list[Path]:
+    try:
+        return sorted(root.glob(glob))
+    except (ValueError, NotImplementedError) as error:
+        raise UsageError(f"targets: {glob!r} in warpsmith.yaml is no glob: {error}") from error
 
 
 def _is_target(path: Path, kernel: str) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpsmith.contracts.errors import UsageError
 from warpsmith.project.commands import run_to_file, tail_of, with_this_python
-from warpsmith.project.snapshot import file_sha256
 
 #: Chosen: formatting one file takes seconds.
 TIME_LIMIT_S = 300.0
@@ -18,22 +18,36 @@ _PLACEHOLDER = "{file}"
 _SHOWN_BYTES = 500
 
 
-def run_style(root: Path, command: Sequence[str] | None, file: Path) -> str:
-    """Runs the command on the file, which it may change, and tells what happened, for a report.
+@dataclass(frozen=True)
+class Styled:
+    """What the style command made of a file, and what it did, in words for a report."""
 
-    A command that fails or is missing is told as well: style is no reason to take a winner back.
+    content: bytes
+    told: str
+
+
+def run_style(root: Path, command: Sequence[str] | None, file: Path) -> Styled:
+    """Runs the command on a copy beside the file, where it finds the same configuration; the file is not touched.
+
+    A command that fails, is missing or makes something else than a file of its copy is told, and `content` is then
+    the file's own: style is no reason to take a winner back.
     """
+    content = file.read_bytes()
     if command is None:
-        return "no style command is configured"
-    before = file_sha256(file)
-    full = with_this_python(command_for(command, file))
-    try:
-        told = _outcome(root, full)
-    except UsageError as error:
-        return f"the style command did not run: {error.message}"
-    changed = "changed" if file_sha256(file) != before else "did not change"
+        return Styled(content, "no style command is configured")
+    with tempfile.TemporaryDirectory(prefix=".warpsmith-style-", dir=file.resolve().parent) as folder:
+        copy = Path(folder) / file.name
+        copy.write_bytes(content)
+        try:
+            told = _outcome(root, with_this_python(command_for(command, copy)))
+        except UsageError as error:
+            return Styled(content, f"the style command did not run: {error.message}")
+        styled = copy.read_bytes() if copy.is_file() and not copy.is_symlink() else None
     shown = shlex.join(command_for(command, Path(file.name)))
-    return f"`{shown}` {told} and {changed} the file"
+    if styled is None:
+        return Styled(content, f"`{shown}` {told} and left no file, so the file stays as it is")
+    changed = "changed" if styled != content else "did not change"
+    return Styled(styled, f"`{shown}` {told} and {changed} the file")
 
 
 def command_for(command: Sequence[str], file: Path) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult, TestRun
 from warpsmith.contracts.verdict import Outcome
 from warpsmith.project.apply import apply, revert
-from warpsmith.project.snapshot import file_sha256
+from warpsmith.project.snapshot import expect_sha256, file_sha256
 from warpsmith.project.style import run_style
 from warpsmith.project.tests_gate import run_tests
 from warpsmith.source.syntax import equal_syntax_tree
@@ -65,8 +65,10 @@ def _guard(session: Session, profile: Profile, search: SearchResult, production:
     winner = session.workspace.variant(search.winner)
     if file_sha256(winner) != search.winner_sha256:
         raise Rejected(f"{session.workspace.relative(winner)} is not the file that was measured; run optimize again")
+    expect_sha256(session.workspace.original, profile.source_sha256)
     current = file_sha256(production)
-    if current not in (profile.source_sha256, search.winner_sha256):
+    left_by_a_kill = _same_code(winner.read_bytes(), production.read_bytes())
+    if current != profile.source_sha256 and not left_by_a_kill:
         raise Rejected(
             f"{profile.source} changed since it was profiled (sha256 {profile.source_sha256[:12]}, now "
             f"{current[:12]}); the winner was measured against the old file",
@@ -110,17 +112,23 @@ def _apply_behind_tests(session: Session, search: SearchResult, production: Path
     assert search.winner is not None and search.winner_sha256 is not None
     workspace = session.workspace
     original, winner = workspace.original.read_bytes(), workspace.variant(search.winner).read_bytes()
-    if production.read_bytes() != winner:
+    if production.read_bytes() == original:
         workspace.log("applying", winner=search.winner)
         apply(production, winner, expected_sha256=file_sha256(workspace.original))
+    applied = file_sha256(production)
     session.progress.note("running the kernel's own tests on the winner")
     try:
         tests = _tests(session)
     except BaseException:
-        revert(production, original, expected_sha256=search.winner_sha256)
+        revert(production, original, expected_sha256=applied)
         raise
+    if file_sha256(production) != applied:
+        raise Rejected(
+            f"{production.name} was changed by somebody while its tests ran; it is left as it is now",
+            next_command=f"cp {workspace.relative(workspace.original)} {workspace.relative(production)}",
+        )
     if not tests.passed:
-        revert(production, original, expected_sha256=search.winner_sha256)
+        revert(production, original, expected_sha256=applied)
         workspace.log("reverted", winner=search.winner)
         again = _tests(session)
         reason = (
@@ -137,9 +145,8 @@ def _apply_behind_tests(session: Session, search: SearchResult, production: Path
 
 def _take_back(session: Session, search: SearchResult, production: Path) -> None:
     """The original's bytes again, where an earlier finalize was killed after it had applied the winner."""
-    assert search.winner_sha256 is not None
-    if file_sha256(production) == search.winner_sha256:
-        revert(production, session.workspace.original.read_bytes(), expected_sha256=search.winner_sha256)
+    original = session.workspace.original.read_bytes()
+    revert(production, original, expected_sha256=file_sha256(production))
 
 
 def _tests(session: Session) -> TestRun:
@@ -148,15 +155,22 @@ def _tests(session: Session) -> TestRun:
 
 
 def _style(session: Session, production: Path, measured: bytes) -> str:
-    """The style command on the file. What it changes stays only if the syntax tree is what was measured."""
-    told = run_style(session.root, session.config.style_command, production)
-    formatted = production.read_bytes()
-    if formatted == measured:
-        return told
-    if equal_syntax_tree(measured.decode(), formatted.decode()):
-        return f"{told}; the syntax tree is the one that was measured"
-    revert(production, measured, expected_sha256=file_sha256(production))
-    return f"{told}; it changed more than layout, so the measured bytes were put back"
+    """What the style command makes of the file, applied only if the syntax tree is what was measured."""
+    styled = run_style(session.root, session.config.style_command, production)
+    if styled.content == production.read_bytes():
+        return styled.told
+    if not _same_code(measured, styled.content):
+        return f"{styled.told}; it changed more than layout, so the measured bytes stay"
+    apply(production, styled.content, expected_sha256=file_sha256(production))
+    return f"{styled.told}; the syntax tree is the one that was measured"
+
+
+def _same_code(measured: bytes, other: bytes) -> bool:
+    """Whether only the layout differs. False for what is no Python source."""
+    try:
+        return equal_syntax_tree(measured.decode(), other.decode())
+    except (UnicodeDecodeError, PreflightError):
+        return False
 
 
 def _result(session: Session, search: SearchResult, outcome: FinalOutcome, reason: str) -> FinalResult:

@@ -18,7 +18,7 @@ from warpsmith.contracts.variant import Variant, VariantStatus
 from warpsmith.contracts.verdict import Outcome, Verdict
 from warpsmith.measure.worker.protocol import WorkerError
 from warpsmith.project.apply import with_line_endings_of
-from warpsmith.project.snapshot import file_sha256
+from warpsmith.project.snapshot import expect_sha256, file_sha256
 from warpsmith.report.diff import unified_diff
 from warpsmith.report.pages import render_comparison, render_variant_notes
 from warpsmith.report.tables import results_frame, sweep_frame, to_csv
@@ -66,6 +66,7 @@ def optimize(session: Session) -> SearchResult:
             next_command=f"warpsmith profile {session.request.kernel}",
         )
     profile = read_document(workspace.profile, Profile)
+    expect_sha256(workspace.original, profile.source_sha256)
     bench = session.bench(session.describe(), profile.device)
     text = workspace.original.read_text(encoding="utf-8")
     floor = _noise_floor(bench, session.request.goal, text)

@@ -30,7 +30,10 @@ def profile(session: Session) -> Profile:
     _settle_goal(session, spec)
     preflight_files(session, spec)
     _snapshot(session, spec)
-    audit = scan(workspace.original.read_text(encoding="utf-8"))
+    try:
+        audit = scan(workspace.original.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise PreflightError(f"{spec.source} is not UTF-8: {error.reason} at byte {error.start}") from error
     launches = preflight_launches(session, spec)
     progress.step("device facts and ceilings")
     device = session.ask(Inspect(target=session.target), DeviceFacts)

@@ -114,7 +114,7 @@ class StoredWorker:
 
 def _same(recorded: dict[str, Any] | None, today: dict[str, Any] | None) -> bool:
     """Equal but for the GPU's UUID: an answer is a whole comparison on one GPU, so another of its model may go on."""
-    if recorded is None or today is None:
+    if not isinstance(recorded, dict) or today is None:
         return recorded is today
     return {**recorded, "gpu_uuid": None} == {**today, "gpu_uuid": None}
 
