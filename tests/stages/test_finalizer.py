@@ -276,3 +276,26 @@ def test_a_run_killed_after_its_style_was_applied_is_finished_by_the_next(optimi
 
     assert optimized.finalize().outcome is FinalOutcome.APPLIED
     assert optimized.production.read_bytes() == winner_of(optimized) + b"# end\n"
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_an_edit_while_the_winner_is_confirmed_is_never_overwritten(optimized: Run, holds: bool) -> None:
+    edited = original_of(optimized) + b"# an edit of somebody's\n"
+    optimized.gpu.watch = lambda question: optimized.production.write_bytes(edited) and None
+    optimized.gpu.slowdown = lambda work: 2.0 if is_winner(work) and not holds else 1.0
+    if holds:
+        with pytest.raises(Rejected, match="has changed"):
+            optimized.finalize()
+    else:
+        assert optimized.finalize().outcome is FinalOutcome.NOT_CONFIRMED
+
+    assert optimized.production.read_bytes() == edited
+
+
+def test_an_edit_while_the_style_command_runs_is_never_overwritten(optimized: Run) -> None:
+    (optimized.root / "edit.py").write_text(f"open('{SOURCE}', 'a').write('# an edit\\n')\n")
+    optimized.configure("style_command: python edit.py")
+    with pytest.raises(Rejected, match="has changed"):
+        optimized.finalize()
+
+    assert optimized.production.read_bytes() == winner_of(optimized) + b"# an edit\n"

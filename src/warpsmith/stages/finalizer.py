@@ -17,7 +17,7 @@ from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult, TestRun
 from warpsmith.contracts.verdict import Outcome
 from warpsmith.project.apply import apply, revert
-from warpsmith.project.snapshot import expect_sha256, file_sha256
+from warpsmith.project.snapshot import expect_sha256, file_sha256, sha256_of
 from warpsmith.project.style import run_style
 from warpsmith.project.tests_gate import run_tests
 from warpsmith.source.syntax import equal_syntax_tree
@@ -47,18 +47,22 @@ def finalize(session: Session) -> FinalResult:
         reason = f"no variant was accepted: {search.stop_reason}"
         return _conclude(session, profile, search, _result(session, search, FinalOutcome.NO_IMPROVEMENT, reason), None)
     production = session.root / profile.source
-    _guard(session, profile, search, production)
+    accepted = _guard(session, profile, search, production)
     confirmation = _confirm(session, profile, search)
     if confirmation.verdict.outcome is not Outcome.ACCEPTED:
         reason = "measured afresh, the winner did not hold: " + "; ".join(confirmation.verdict.reasons)
-        _take_back(session, search, production)
+        _take_back(session, production, accepted)
         result = _result(session, search, FinalOutcome.NOT_CONFIRMED, reason)
         return _conclude(session, profile, search, result, confirmation)
-    return _conclude(session, profile, search, _apply_behind_tests(session, search, production), confirmation)
+    return _conclude(session, profile, search, _apply_behind_tests(session, search, production, accepted), confirmation)
 
 
-def _guard(session: Session, profile: Profile, search: SearchResult, production: Path) -> None:
-    """Refuses what was not measured here, not measured against this file, or not approved."""
+def _guard(session: Session, profile: Profile, search: SearchResult, production: Path) -> str:
+    """Refuses what was not measured here, not measured against this file, or not approved.
+
+    Returns the sha256 of the production file that it accepted: the original, or a winner that a killed run left.
+    Whatever is done to the file afterwards is done to exactly that.
+    """
     assert search.winner is not None
     if profile.origin.kind is not OriginKind.MEASURED:
         raise Rejected(f"the winner was not measured on a GPU ({profile.origin}); only measured winners are applied")
@@ -75,6 +79,7 @@ def _guard(session: Session, profile: Profile, search: SearchResult, production:
             next_command=f"warpsmith run {session.request.kernel} --fresh",
         )
     require(session.workspace, session.request, Gate.FINALIZE, terminal_only=session.config.terminal_only)
+    return current
 
 
 def _confirm(session: Session, profile: Profile, search: SearchResult) -> Confirmation:
@@ -107,15 +112,17 @@ def _confirm(session: Session, profile: Profile, search: SearchResult) -> Confir
     return Confirmation(decide(evidence, session.config.thresholds), correctness, tuple(timings), memories)
 
 
-def _apply_behind_tests(session: Session, search: SearchResult, production: Path) -> FinalResult:
+def _apply_behind_tests(session: Session, search: SearchResult, production: Path, accepted: str) -> FinalResult:
     """The winner in place and its tests passed, or the original back in place and its tests run again."""
     assert search.winner is not None and search.winner_sha256 is not None
     workspace = session.workspace
     original, winner = workspace.original.read_bytes(), workspace.variant(search.winner).read_bytes()
-    if production.read_bytes() == original:
+    applied = accepted
+    expect_sha256(production, accepted)
+    if accepted == sha256_of(original):
         workspace.log("applying", winner=search.winner)
-        apply(production, winner, expected_sha256=file_sha256(workspace.original))
-    applied = file_sha256(production)
+        apply(production, winner, expected_sha256=accepted)
+        applied = search.winner_sha256
     session.progress.note("running the kernel's own tests on the winner")
     try:
         tests = _tests(session)
@@ -136,17 +143,18 @@ def _apply_behind_tests(session: Session, search: SearchResult, production: Path
             f"{'pass' if again.passed else 'fail too, so they were failing before'}"
         )
         return _result(session, search, FinalOutcome.REVERTED, reason).model_copy(update={"tests": tests})
-    style = _style(session, production, winner)
+    style, styled_sha256 = _style(session, production, winner, applied)
     workspace.log("applied", winner=search.winner)
     return _result(session, search, FinalOutcome.APPLIED, "confirmed afresh, applied, tests passed").model_copy(
-        update={"tests": tests, "style": style, "applied_sha256": file_sha256(production)}
+        update={"tests": tests, "style": style, "applied_sha256": styled_sha256}
     )
 
 
-def _take_back(session: Session, search: SearchResult, production: Path) -> None:
+def _take_back(session: Session, production: Path, accepted: str) -> None:
     """The original's bytes again, where an earlier finalize was killed after it had applied the winner."""
     original = session.workspace.original.read_bytes()
-    revert(production, original, expected_sha256=file_sha256(production))
+    if accepted != sha256_of(original):
+        revert(production, original, expected_sha256=accepted)
 
 
 def _tests(session: Session) -> TestRun:
@@ -154,15 +162,20 @@ def _tests(session: Session) -> TestRun:
     return run_tests(session.root, session.config.test_command, spec.tests, log_path=session.workspace.tests_log)
 
 
-def _style(session: Session, production: Path, measured: bytes) -> str:
-    """What the style command makes of the file, applied only if the syntax tree is what was measured."""
+def _style(session: Session, production: Path, measured: bytes, applied: str) -> tuple[str, str]:
+    """What the style command makes of the file, applied only if the syntax tree is what was measured.
+
+    Returns what to tell of it, and the sha256 of the file as it then is.
+    """
     styled = run_style(session.root, session.config.style_command, production)
-    if styled.content == production.read_bytes():
-        return styled.told
+    expect_sha256(production, applied)
+    styled_sha256 = sha256_of(styled.content)
+    if styled_sha256 == applied:
+        return styled.told, applied
     if not _same_code(measured, styled.content):
-        return f"{styled.told}; it changed more than layout, so the measured bytes stay"
-    apply(production, styled.content, expected_sha256=file_sha256(production))
-    return f"{styled.told}; the syntax tree is the one that was measured"
+        return f"{styled.told}; it changed more than layout, so the measured bytes stay", applied
+    apply(production, styled.content, expected_sha256=applied)
+    return f"{styled.told}; the syntax tree is the one that was measured", styled_sha256
 
 
 def _same_code(measured: bytes, other: bytes) -> bool:
