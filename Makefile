@@ -4,11 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint format
+.PHONY: test demo record lint format
 
 # pytest comes last: its summary is the last line of the output.
 test: lint
 	@$(BIN)/python -m pytest -n 2
+
+# The whole job on a scratch copy: measured where there is an NVIDIA GPU, else replayed from benchmark/data.
+demo: $(STAMP)
+	@$(BIN)/warpsmith demo rms_norm
+
+# Renews the recording that `make demo` replays. Needs an NVIDIA GPU and about seven minutes.
+record: $(STAMP)
+	@$(BIN)/warpsmith record rms_norm
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

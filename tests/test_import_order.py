@@ -233,7 +233,7 @@ def test_every_room_of_the_package_has_a_place_in_the_order() -> None:
 
 
 def test_importing_the_command_line_loads_no_library_that_is_slow_to_load() -> None:
-    loaded = loaded_by(f"{PACKAGE}.cli")
+    loaded = loaded_by(f"{PACKAGE}.cli.edge")
 
     assert {name: by for name, by in loaded.items() if name in SLOW_TO_LOAD} == {}
 

@@ -99,7 +99,7 @@ def relative(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def program() -> TyperGroup:
-    from warpsmith.cli import app
+    from warpsmith.cli.app import app
 
     return as_group(app)
 

@@ -1,8 +1,21 @@
 """warpsmith: make an existing Triton kernel faster, and prove it."""
 
-from warpsmith.contracts.case import Case, Cost, DType, Mode, Role
-from warpsmith.contracts.target import Target
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from warpsmith.contracts.case import Case, Cost, DType, Mode, Role
+    from warpsmith.contracts.target import Target
 
 __version__ = "0.1.0"
 
 __all__ = ["Case", "Cost", "DType", "Mode", "Role", "Target", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """What a target needs, loaded when it is asked for: the command line has to be up before anything slow is."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.contracts.{'target' if name == 'Target' else 'case'}"), name)

@@ -17,6 +17,7 @@ from command_line import Command, Outcome  # noqa: E402
 from simulated_run import Run, make_repository  # noqa: E402
 
 from warpsmith.cli import main  # noqa: E402
+from warpsmith.cli.interruption import SIGNALS  # noqa: E402
 from warpsmith.device.gpus import GpuList  # noqa: E402
 
 
@@ -32,8 +33,11 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
     none = GpuList((), "NVML finds no NVIDIA GPU")
     monkeypatch.setattr("warpsmith.stages.session.gpus", lambda: none)
     monkeypatch.setattr("warpsmith.stages.session.choose", lambda device: None)
+    monkeypatch.setattr("warpsmith.stages.recording.gpus", lambda: none)
+    monkeypatch.setattr("warpsmith.stages.recording.choose", lambda device: None)
     monkeypatch.setattr("warpsmith.stages.doctor.gpus", lambda: none)
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    monkeypatch.setattr("sys.unraisablehook", sys.unraisablehook)
 
     def run(folder: Path, *arguments: str) -> Outcome:
         monkeypatch.chdir(folder)
@@ -45,7 +49,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         assert "Traceback" not in shown.err + shown.out
         return Outcome(int(ended.value.code or 0), shown.out, shown.err)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     yield run
     for number, handler in before.items():
         signal.signal(number, handler)

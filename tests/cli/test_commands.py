@@ -11,6 +11,7 @@ import pytest
 from command_line import Command
 from simulated_run import KERNEL_TESTS, SOURCE, TARGET_FILE, Run, make_repository
 
+from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.result import FinalOutcome, FinalResult
 from warpsmith.workspace.documents import write_document
@@ -78,8 +79,13 @@ def test_list_shows_every_target_and_what_comes_next_for_it(begun: Run, command:
     ended = command(begun.root, "list", "--json")
     assert ended.exit_code == ExitCode.DONE
     assert json.loads(ended.out) == [
-        {"kernel": "rms_norm", "target": TARGET_FILE, "next": "warpsmith profile rms_norm"},
-        {"kernel": "softmax", "target": "benchmark/benchmark_softmax.py", "next": "warpsmith profile softmax"},
+        {"kernel": "rms_norm", "target": TARGET_FILE, "next": "warpsmith profile rms_norm", "problem": None},
+        {
+            "kernel": "softmax",
+            "target": "benchmark/benchmark_softmax.py",
+            "next": "warpsmith profile softmax",
+            "problem": None,
+        },
     ]
 
 
@@ -112,7 +118,8 @@ def test_run_without_a_terminal_and_without_a_gpu_says_so_in_one_line_and_touche
     ended = command(root, "run", "rms_norm", "--quiet")
     assert ended.exit_code == ExitCode.UNAVAILABLE
     assert ended.err.splitlines() == [
-        "warpsmith: no GPU 'auto' here: NVML finds no NVIDIA GPU",
+        "warpsmith: no GPU here (NVML finds no NVIDIA GPU), and no recording of rms_norm in "
+        f"{root / 'benchmark/data/rms_norm'}",
         "  next: warpsmith doctor",
     ]
     assert tree_of(root) == before
@@ -170,7 +177,14 @@ def test_a_report_of_nothing_is_a_usage_error(begun: Run, command: Command) -> N
 def test_finalizing_a_finished_run_tells_its_result_again(
     begun: Run, command: Command, outcome: FinalOutcome, exit_code: ExitCode
 ) -> None:
-    result = FinalResult(run_id="r", outcome=outcome, reason="because", winner=None, original_sha256="0" * 64)
+    result = FinalResult(
+        run_id="r",
+        outcome=outcome,
+        reason="because",
+        winner=None,
+        original_sha256="0" * 64,
+        origin=Origin(kind=OriginKind.MEASURED),
+    )
     for path in (begun.workspace.profile, begun.workspace.search_result):
         path.write_text("{}")
     write_document(begun.workspace.final_result, result)

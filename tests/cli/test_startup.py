@@ -24,7 +24,9 @@ print("heavy:", [name for name in {HEAVY!r} if name in sys.modules], "of", len(s
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"], ["list"], ["next", "rms_norm"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["run", "--help"], ["list"], ["next", "rms_norm"], ["status", "rms_norm"]]
+)
 def test_commands_that_only_read_import_nothing_heavy(tmp_path: Path, arguments: list[str]) -> None:
     root = make_repository(tmp_path)
     done = subprocess.run(

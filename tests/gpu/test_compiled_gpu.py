@@ -9,12 +9,15 @@ import pytest
 import torch
 
 from warpsmith.contracts.case import Case, DType, Mode
+from warpsmith.contracts.device import TargetGpu
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.measurement import Contender, SourceRef
 from warpsmith.contracts.target import Target
 from warpsmith.measure.compiled.launches import compile_settings, record_call
+from warpsmith.measure.compiled.offline import compile_offline
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.loading import load_implementation
+from warpsmith.measure.worker.protocol import CompileOffline, TargetRef
 
 pytestmark = pytest.mark.gpu
 
@@ -147,3 +150,29 @@ def rms_norm(x, weight, eps, *, offset, casting):
     matmul_kernel[(1,)](x, y, K=2048, BLOCK=128, WIDE=256, num_stages=4, num_warps=8)
     return y
 """
+
+
+@pytest.mark.parametrize("mode", [Mode.FORWARD, Mode.BACKWARD])
+def test_compiling_with_no_gpu_finds_what_launching_finds_here(
+    original: Implementation, target: Target, root: Path, mode: Mode
+) -> None:
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    gpu = TargetGpu(
+        name=properties.name,
+        capability=(properties.major, properties.minor),
+        sm_count=properties.multi_processor_count,
+        memory_bytes=properties.total_memory,
+        l2_bytes=properties.L2_cache_size,
+    )
+    file, source = root / "benchmark" / "benchmark_rms_norm.py", Path(str(original.source_path))
+    question = CompileOffline(
+        target=TargetRef(path=str(file), root=str(root), sha256=hashlib.sha256(file.read_bytes()).hexdigest()),
+        source=SourceRef(path=str(source), sha256=hashlib.sha256(source.read_bytes()).hexdigest()),
+        case=CASE,
+        mode=mode,
+        gpu=gpu,
+    )
+    launched = recorded(original, target, mode)
+
+    assert compile_offline(question).launches == launched
+    assert recorded(original, target, mode) == launched

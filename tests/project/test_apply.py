@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.contracts.errors import ExitCode, PreflightError, Unavailable
-from warpsmith.project.apply import apply, revert, with_line_endings_of
+from warpsmith.project.apply import apply, clear, revert, with_line_endings_of
 from warpsmith.project.snapshot import SnapshotMismatch, sha256_of
 
 ORIGINAL, WINNER = b"x = 1\r\n# \xe9 in latin-1\r\n", b"x = 2\r\n# \xe9 in latin-1\r\n"
@@ -115,3 +115,15 @@ def test_taking_line_endings_twice_changes_nothing_more_and_keeps_the_lines(orig
 
     assert with_line_endings_of(original, once) == once
     assert once.splitlines() == content.splitlines()
+
+
+def test_what_a_killed_command_left_beside_the_file_is_cleared_away_and_nothing_else_is(production: Path) -> None:
+    production.with_name(".kernel.py.0a1b2c3d.warpsmith-new").write_bytes(b"half")
+    production.with_name(".warpsmith-style-kernel.py-abc").mkdir()
+    production.with_name(".warpsmith-style-kernel.py-abc").joinpath("kernel.py").write_bytes(b"half")
+    others = production.with_name(".warpsmith-style-other.py-abc")
+    others.mkdir()
+
+    clear(production)
+
+    assert sorted(production.parent.iterdir()) == [others, production]

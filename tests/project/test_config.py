@@ -58,7 +58,16 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("test_comand: x\n", r"unknown key 'test_comand'; the nearest known key is 'test_command'"),
-        ("1: x\n", r"unknown key '1'; the nearest known key is '\w+'"),
+        ("1: x\n", r"line 1: expected a key that is text, found 1$"),
+        ("targets: [a]\non: x\n", r"line 2: expected a key that is text, found True$"),
+        ("guardrails:\n  null: 1\n", r"line 2: expected a key that is text, found None$"),
+        ("? [a, b]\n: x\n", r"line 1: expected a key that is text, found \['a', 'b'\]$"),
+        ("approval: any\napproval: tty\n", r"line 2: the key 'approval' is there already, in line 1$"),
+        (
+            "guardrails:\n  memory: 0.1\n  memory: 0.2\n",
+            r"warpsmith.yaml, line 3: the key 'memory' is there already, in line 2$",
+        ),
+        ("approval: any\n'approval': tty\n", r"line 2: the key 'approval' is there already"),
         ("guardrails: {case_regresion: 0.1}\n", r"unknown key 'guardrails.case_regresion'; .* 'guardrails.case_regr"),
         ("guardrails: {significance: 2}\n", r"guardrails.significance: Input should be less than 1; found 2.0"),
         ("guardrails: {memory: much}\n", r"guardrails.memory: .*; found 'much'"),
@@ -84,6 +93,13 @@ def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, text: str, message
     path = tmp_path / "warpsmith.yaml"
     assert caught.value.message.startswith(str(path))
     assert caught.value.next_command == f"edit {path}"
+
+
+def test_a_few_lines_that_stand_for_gigabytes_are_told_in_a_line(tmp_path: Path) -> None:
+    levels = [f"&l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 12)]
+    with pytest.raises(UsageError, match="approval: Input should be 'any' or 'tty'; found") as caught:
+        configured(tmp_path, f"approval: [&l0 lol, {', '.join(levels)}]\n")
+    assert len(caught.value.message) < 10_000
 
 
 @settings(deadline=None)

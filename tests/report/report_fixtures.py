@@ -41,6 +41,7 @@ from warpsmith.report.rows import ProviderRow
 ORIGINAL_SHA, WINNER_SHA, BINARY_SHA = "a1" * 32, "b2" * 32, "d4" * 32
 SOURCE = "src/warpsmith/kernels/rms_norm.py"
 GPU = "NVIDIA H200"
+ORIGIN = Origin(kind=OriginKind.MEASURED, gpu=GPU, date="2026-11-29")
 
 
 def tuning(rows: int, columns: int) -> Case:
@@ -358,7 +359,7 @@ def profile(**changes: object) -> Profile:
         source=SOURCE,
         source_sha256=ORIGINAL_SHA,
         device=device(),
-        origin=Origin(kind=OriginKind.MEASURED, gpu=GPU, date="2026-11-29"),
+        origin=ORIGIN,
         baselines=baselines(),
         launches=launches(),
         counters=counters(),
@@ -438,6 +439,7 @@ def proposed() -> Variant:
         hypothesis="One program an SM leaves most warp slots empty, so latency is not hidden.",
         predicted_low=1.10,
         predicted_high=1.45,
+        origin=ORIGIN,
     )
 
 
@@ -464,6 +466,7 @@ def variants() -> tuple[Variant, ...]:
         hypothesis="Rows are streamed once; marking them keeps the weight in L2.",
         predicted_low=1.31,
         predicted_high=1.36,
+        origin=ORIGIN,
         status=VariantStatus.JUDGED,
         source_sha256="e5" * 32,
         verdict=Verdict(
@@ -484,6 +487,7 @@ def variants() -> tuple[Variant, ...]:
         hypothesis="Stages ahead hide the latency of a row's loads.",
         predicted_low=1.32,
         predicted_high=1.44,
+        origin=ORIGIN,
         status=VariantStatus.COMPILE_FAILED,
         detail="8192x8192-bf16, backward: out of resource: shared memory,\nRequired: 262208, limit: 232448",
     )
@@ -557,6 +561,7 @@ def context(outcome: FinalOutcome = FinalOutcome.APPLIED, **changes: object) -> 
         winner=1 if found else None,
         applied_sha256=WINNER_SHA if outcome is FinalOutcome.APPLIED else None,
         original_sha256=ORIGINAL_SHA,
+        origin=ORIGIN,
         confirmation=accepted() if found else None,
         tests=tests if outcome in (FinalOutcome.APPLIED, FinalOutcome.REVERTED) else None,
         style="ruff format: unchanged" if outcome is FinalOutcome.APPLIED else None,
@@ -572,6 +577,7 @@ def context(outcome: FinalOutcome = FinalOutcome.APPLIED, **changes: object) -> 
             stop_reason=stop_reason,
             noise_floor=0.0012,
             variants=(1, 2, 3) if found else (2, 3),
+            origin=ORIGIN,
         ),
         result=result,
         variants=variants() if found else variants()[1:],

@@ -8,6 +8,7 @@ import pytest
 import report_fixtures as run
 
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.measurement import TimingMethod
 from warpsmith.report.tables import COLUMNS, LIGER_COLUMNS, baseline_frame, results_frame, sweep_frame, to_csv
 from warpsmith.search.sweep import Reading
@@ -17,6 +18,7 @@ Golden = Callable[[str, str], None]
 #: One block's samples in ms. Every round alike, so that the interval is the median itself.
 ORIGINAL_MS = (0.090, 0.092, 0.094, 0.096, 0.098)
 LIGER_MS = (0.118, 0.120, 0.122, 0.124, 0.126)
+MEASURED = Origin(kind=OriginKind.MEASURED)
 CASE, STRIDED = run.TUNING[1], run.HELD_OUT[2]
 
 
@@ -41,7 +43,7 @@ def test_the_first_columns_are_liger_kernels_and_ours_follow() -> None:
 
 
 def test_the_baseline_csv_is_as_it_was(golden: Golden) -> None:
-    golden("v0_baseline.csv", to_csv(baseline_frame(run.spec(), timings(), memories(), run.device())))
+    golden("v0_baseline.csv", to_csv(baseline_frame(run.spec(), timings(), memories(), run.device()), MEASURED))
 
 
 def test_a_row_of_speed_is_a_whole_measurement() -> None:
@@ -96,7 +98,7 @@ def test_a_variants_source_is_named_where_it_is_known() -> None:
 
 
 def test_a_frame_of_nothing_still_has_its_columns() -> None:
-    assert to_csv(results_frame(run.spec(), (), (), run.device())) == ",".join(COLUMNS) + "\n"
+    assert to_csv(results_frame(run.spec(), (), (), run.device()), MEASURED) == ",".join((*COLUMNS, "origin")) + "\n"
 
 
 def test_the_sweep_csv_has_a_column_a_knob(golden: Golden) -> None:
@@ -108,7 +110,7 @@ def test_the_sweep_csv_has_a_column_a_knob(golden: Golden) -> None:
     ]
     frame = sweep_frame(readings, original_ms={(CASE.name, Mode.BACKWARD): 0.0937})
 
-    golden("sweep.csv", to_csv(frame))
+    golden("sweep.csv", to_csv(frame, MEASURED))
     assert list(frame["speedup"].round(3).dropna()) == [1.462, 0.956]
 
 

@@ -38,5 +38,5 @@ def bench(gpu: SimulatedGpu) -> Bench:
         device=DEVICE,
         original=keep("original", (gpu.root / SOURCE).read_text()),
         keep=keep,
-        report=lambda text: None,
+        report=lambda text, done=None, total=None: None,
     )

@@ -48,6 +48,7 @@ from warpsmith.measure.worker.protocol import (
     WorkerError,
     WorkerFailure,
 )
+from warpsmith.source.encoding import decoded
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TARGET_FILE = "benchmark/benchmark_rms_norm.py"
@@ -256,7 +257,7 @@ class SimulatedGpu:
 def text_of(source: SourceRef) -> str:
     content = Path(source.path).read_bytes()
     assert hashlib.sha256(content).hexdigest() == source.sha256, f"{source.path} is not what was asked about"
-    return content.decode()
+    return decoded(content, source.path)
 
 
 def _noisy(time_ms: float, question: Time, name: str, number: int) -> tuple[float, ...]:

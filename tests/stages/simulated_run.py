@@ -49,10 +49,10 @@ class Told:
 
     lines: list[str] = field(default_factory=list)
 
-    def step(self, text: str, done: int | None = None, total: int | None = None) -> None:
+    def step(self, text: str, number: int | None = None, *, of: int | None = None, at_most: int | None = None) -> None:
         self.lines.append(text)
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, done: int | None = None, total: int | None = None) -> None:
         self.lines.append(text)
 
     def best(self, text: str) -> None:

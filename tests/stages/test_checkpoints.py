@@ -9,6 +9,7 @@ import pytest
 from simulated_run import Run, make_repository
 
 from warpsmith.contracts.approval import Approvals, Gate
+from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ApprovalRequired, UsageError
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState, SearchResult
@@ -71,7 +72,12 @@ def test_a_search_without_a_winner_needs_no_approval_to_be_reported(optimized: R
 
 def test_a_finished_run_points_to_its_report_and_tells_what_was_found(optimized: Run) -> None:
     final = FinalResult(
-        run_id="r", outcome=FinalOutcome.REVERTED, reason="tests failed", winner=3, original_sha256="0" * 64
+        run_id="r",
+        outcome=FinalOutcome.REVERTED,
+        reason="tests failed",
+        winner=3,
+        original_sha256="0" * 64,
+        origin=Origin(kind=OriginKind.MEASURED),
     )
     write_document(optimized.workspace.final_result, final)
     step = next_step(optimized.workspace, "rms_norm")

@@ -1,129 +1,129 @@
-"""The committed run of rms_norm: its pages and verdicts follow from its raw samples, and its winner is the kernel.
+"""The committed run of rms_norm: its pages and verdicts follow from the recording, and its winner is the kernel.
 
-After a change to templates or wording, WARPSMITH_UPDATE_EXAMPLE=1 writes the pages anew from the same samples.
+After a change to templates or wording, WARPSMITH_UPDATE_EXAMPLE=1 writes pages and plots anew from the same samples.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from simulated_run import KERNEL, ORIGINAL, SOURCE, TARGET_FILE, Told
+from simulated_run import KERNEL, SOURCE, TARGET_FILE, Told
 
-from warpsmith.contracts.base import Contract
-from warpsmith.contracts.device import Environment
+from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult
-from warpsmith.measure.worker.protocol import AnyQuestion, Identify, TargetRef, WorkerFailure
+from warpsmith.measure.worker.protocol import Identify, TargetRef
 from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.config import load_config
+from warpsmith.project.recordings import RecordedRun
 from warpsmith.project.style import Styled
 from warpsmith.stages import finalizer
 from warpsmith.stages.finalizer import finalize
 from warpsmith.stages.optimizer import optimize
 from warpsmith.stages.profiler import profile
 from warpsmith.stages.session import Session
-from warpsmith.workspace.documents import read_document
+from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.store import MeasurementStore
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLE = REPOSITORY / "optimization" / KERNEL
-#: What a stage writes; the rest of the example is what was asked for and what was measured.
+RECORDED = RecordedRun.of(REPOSITORY / TARGET_FILE, KERNEL)
+#: What a stage writes, and what was asked for. A page of a variant is there for each that was tried.
 WRITTEN = (
-    *("profile.json", "profile.md", "comparison.json", "comparison.md", "report.json", "report.md", "report.html"),
-    *("sweep.csv", "benchmarks/v0_baseline.csv", "benchmarks/v3_results.csv"),
-    *(f"{KERNEL}_v{number}{ending}" for number in (1, 2, 3) for ending in (".py", ".json", "_notes.md")),
+    *("request.json", "original_rms_norm.py", "profile.json", "profile.md", "comparison.json", "comparison.md"),
+    *("report.json", "report.md", "report.html", "sweep.csv", "benchmarks/v0_baseline.csv"),
 )
-
-
-@dataclass
-class AbsentGpu:
-    """Describes the target, as a process without a GPU can, and has no other answer: those are in the recording."""
-
-    environment: Environment
-
-    def ask(self, question: AnyQuestion) -> Contract:
-        from warpsmith.measure.handlers import handlers
-
-        if question.kind == "identify":
-            return self.environment
-        assert question.kind == "describe", f"stale: the recording has no answer to {question.model_dump_json()[:400]}"
-        return handlers()["describe"](question)
-
-    def ask_all(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
-        return [self.ask(question) for question in questions]
-
-    def close(self) -> None: ...
+UPDATE = bool(os.environ.get("WARPSMITH_UPDATE_EXAMPLE"))
 
 
 @pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A copy of the repository as it was before the run, after all three stages on the recorded answers."""
+def recording() -> Recording:
+    return read_document(RECORDED.document, Recording)
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory, recording: Recording) -> Workspace:
+    """A copy of the repository as it was before the run, after all three stages on the recorded answers.
+
+    The request names no recording, so that the pages come out as those of the run itself.
+    """
     root = tmp_path_factory.mktemp("replay")
-    for name, found in ((SOURCE, ORIGINAL), (TARGET_FILE, TARGET_FILE), ("warpsmith.yaml", "warpsmith.yaml")):
+    for name, found in ((SOURCE, RECORDED.original), (TARGET_FILE, TARGET_FILE), ("warpsmith.yaml", "warpsmith.yaml")):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / found, root / name)
     shutil.copytree(REPOSITORY / "tests" / "kernels", root / "tests" / "kernels")
     workspace = Workspace(root, KERNEL)
     workspace.create()
-    for path in (EXAMPLE / "request.json", EXAMPLE / "measurements.jsonl"):
-        shutil.copy(path, workspace.directory)
-    recorded = read_document(EXAMPLE / "report.json", FinalResult)
+    write_document(workspace.request, recording.request)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finalizer, "run_tests", lambda *_, **__: recorded.tests)
+        patch.setattr(finalizer, "run_tests", lambda *_, **__: recording.result.tests)
         patch.setattr(
-            finalizer, "run_style", lambda root, command, file: Styled(file.read_bytes(), recorded.style or "")
+            finalizer, "run_style", lambda root, command, file: Styled(file.read_bytes(), recording.result.style or "")
         )
         for stage in (profile, optimize, finalize):
-            stage(_session(root, workspace))
+            stage(_session(root, workspace, recording))
+    if UPDATE:
+        _replace_example(workspace)
     return workspace
 
 
-def _session(root: Path, workspace: Workspace) -> Session:
+def _session(root: Path, workspace: Workspace, recording: Recording) -> Session:
     target_file = root / TARGET_FILE
     digest = hashlib.sha256(target_file.read_bytes()).hexdigest()
     target = TargetRef(path=str(target_file), root=str(root), sha256=digest)
-    store = MeasurementStore(workspace.measurements)
-    environment = next(record["environment"] for record in store.records() if record["environment"])
-    worker = StoredWorker(store, AbsentGpu(Environment.model_validate(environment)), Identify(target=target))
+    worker = StoredWorker(
+        MeasurementStore(workspace.measurements), None, Identify(target=target), recording=RECORDED.store(recording)
+    )
     request = read_document(workspace.request, Request)
     return Session(root, load_config(root), workspace, request, worker, target, Told())
 
 
-@pytest.mark.parametrize("name", WRITTEN)
-def test_the_page_follows_from_the_raw_samples(replayed: Workspace, name: str) -> None:
-    if os.environ.get("WARPSMITH_UPDATE_EXAMPLE"):
-        shutil.copy(replayed.directory / name, EXAMPLE / name)
-    assert (replayed.directory / name).read_text(encoding="utf-8") == (EXAMPLE / name).read_text(encoding="utf-8")
+def _replace_example(workspace: Workspace) -> None:
+    provenance = (EXAMPLE / "PROVENANCE.md").read_bytes()
+    left_out = ("measurements.jsonl", "ledger.jsonl", "scratch", ".*")
+    shutil.rmtree(EXAMPLE)
+    shutil.copytree(workspace.directory, EXAMPLE, ignore=shutil.ignore_patterns(*left_out))
+    (EXAMPLE / "PROVENANCE.md").write_bytes(provenance)
 
 
-def test_a_replay_measures_nothing(replayed: Workspace) -> None:
-    recorded = (EXAMPLE / "measurements.jsonl").read_text(encoding="utf-8")
-    assert replayed.measurements.read_text(encoding="utf-8") == recorded
+def _written_by_variants() -> list[str]:
+    endings = (".py", ".json", "_notes.md")
+    return sorted(path.name for end in endings for path in EXAMPLE.glob(f"{KERNEL}_v*{end}")) + sorted(
+        f"benchmarks/{path.name}" for path in EXAMPLE.glob("benchmarks/v*_results.csv")
+    )
 
 
-def test_the_provenance_names_every_gpu_of_the_recording() -> None:
-    provenance = (EXAMPLE / "PROVENANCE.md").read_text(encoding="utf-8")
-    lines = (EXAMPLE / "measurements.jsonl").read_text(encoding="utf-8").splitlines()
-    environments = [environment for line in lines if (environment := json.loads(line)["environment"])]
-    for uuid in {environment["gpu_uuid"] for environment in environments}:
-        count = sum(environment["gpu_uuid"] == uuid for environment in environments)
-        assert f"`{uuid[:12]}…`, {count} answers" in provenance
+def test_every_page_follows_from_the_raw_samples(replayed: Workspace) -> None:
+    names = (*WRITTEN, *_written_by_variants())
+    different = [name for name in names if (replayed.directory / name).read_bytes() != (EXAMPLE / name).read_bytes()]
+    assert different == []
+    assert {path.name for path in replayed.directory.glob(f"{KERNEL}_v*")} == {
+        path.name for path in EXAMPLE.glob(f"{KERNEL}_v*")
+    }
 
 
-def test_the_kernel_is_the_winner_to_the_byte() -> None:
-    applied = read_document(EXAMPLE / "report.json", FinalResult)
+def test_a_replay_asks_every_question_of_the_recording_and_no_other(replayed: Workspace, recording: Recording) -> None:
+    asked = {record["identity"]: record for record in MeasurementStore(replayed.measurements).records()}
+    recorded = {record["identity"]: record for record in RECORDED.store(recording).records()}
+    never_asked = [f"{r['kind']} {r['question']}"[:200] for i, r in recorded.items() if i not in asked]
+    assert never_asked == []
+    assert {i: {k: v for k, v in r.items() if k != "replayed"} for i, r in asked.items()} == recorded
+
+
+def test_the_verdict_is_the_one_that_was_recorded(replayed: Workspace, recording: Recording) -> None:
+    assert read_document(replayed.final_result, FinalResult) == recording.result
+
+
+def test_the_kernel_is_the_winner_to_the_byte(recording: Recording) -> None:
     kernel = (REPOSITORY / SOURCE).read_bytes()
-    assert hashlib.sha256(kernel).hexdigest() == applied.applied_sha256
-    assert (EXAMPLE / f"{KERNEL}_v{applied.winner}.py").read_bytes() == kernel
-    assert hashlib.sha256((REPOSITORY / ORIGINAL).read_bytes()).hexdigest() == applied.original_sha256
+    assert hashlib.sha256(kernel).hexdigest() == recording.result.applied_sha256
+    assert (EXAMPLE / f"{KERNEL}_v{recording.result.winner}.py").read_bytes() == kernel
+    assert hashlib.sha256(RECORDED.original.read_bytes()).hexdigest() == recording.source_sha256
 
 
 def test_what_the_readme_claims_is_what_the_report_says() -> None:

@@ -87,8 +87,8 @@ def test_a_target_without_tests_is_refused(run: Run, monkeypatch: pytest.MonkeyP
         "warpsmith.stages.session.Session.describe", lambda session: describe(session).model_copy(update={"tests": ()})
     )
     error = refused(run)
-    assert error.message == f"{TARGET_FILE} names no tests: without them a winner could not be applied safely"
-    assert error.next_command == f"add tests=(...) to {TARGET_FILE}"
+    why = "without them a winner could not be applied safely; add tests=(...)"
+    assert (error.message, error.next_command) == (f"{TARGET_FILE} names no tests: {why}", f"edit {TARGET_FILE}")
 
 
 def test_a_call_that_launches_no_kernel_of_the_source_is_refused(run: Run) -> None:
@@ -115,7 +115,7 @@ def test_a_reference_that_computes_something_else_is_refused(run: Run) -> None:
     error = refused(run)
     assert error.message.startswith(f"the reference disagrees with the original at {CASES[0]}, dx: ")
     assert "error 0.5, expected below 0.125" in error.message
-    assert error.next_command == f"edit `reference` in {TARGET_FILE}"
+    assert error.next_command == f"edit {TARGET_FILE}"
 
 
 def test_a_production_file_that_changed_since_the_run_began_is_refused(run: Run) -> None:
@@ -135,3 +135,20 @@ def test_a_worker_that_dies_leaves_a_run_that_goes_on_where_it_was(run: Run) -> 
     run.gpu.asked.clear()
     run.profile()
     assert not set(answered) & {question.identity for question in run.gpu.asked}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", f"{SOURCE}, line 1: the file is empty; expected a Triton kernel"),
+        (b"\n\n  \n", f"{SOURCE}, line 1: the file is empty; expected a Triton kernel"),
+        (b"import triton\n\ndef f(:\n", f"{SOURCE}, line 3: the source is not valid Python: invalid syntax"),
+        (b"x = 1\ny = '\xe4'\n", f"{SOURCE}, line 2: expected utf-8, found the byte 0xe4 (invalid continuation byte)"),
+        (b"# coding: klingon\n", f"{SOURCE}, line 1: unknown encoding: klingon; expected the name of a text encoding"),
+    ],
+    ids=["empty", "blank", "syntax", "not UTF-8", "unknown encoding"],
+)
+def test_a_source_that_cannot_be_read_is_told_by_file_and_line(run: Run, content: bytes, message: str) -> None:
+    run.production.write_bytes(content)
+    assert refused(run).message == message
+    assert run.production.read_bytes() == content

@@ -12,7 +12,7 @@ from warpsmith.contracts.errors import UsageError
 from warpsmith.contracts.request import Request
 from warpsmith.stages.runs import Options, begin
 from warpsmith.workspace.documents import read_document, write_text
-from warpsmith.workspace.layout import Workspace
+from warpsmith.workspace.layout import PastRun, Workspace
 
 
 def test_a_new_run_has_what_was_asked_for_and_defaults_for_the_rest(tmp_path: Path) -> None:
@@ -75,3 +75,49 @@ def test_after_a_finished_run_the_next_begins_anew_and_keeps_it(optimized: Run) 
     (archived,) = optimized.workspace.history.iterdir()
     assert (archived / "rms_norm_v3.py").is_file()
     assert not optimized.workspace.variant(3).exists()
+
+
+def test_a_fresh_run_begins_from_the_original_where_a_killed_one_left_its_winner_unproven(optimized: Run) -> None:
+    original, winner = optimized.workspace.original.read_bytes(), optimized.workspace.variant(3).read_bytes()
+    optimized.production.write_bytes(winner)
+    begin(optimized.workspace, "rms_norm", Options(fresh=True))
+
+    assert optimized.production.read_bytes() == original
+
+
+def test_a_fresh_run_begins_from_what_a_finished_one_applied(optimized: Run) -> None:
+    optimized.finalize()
+    applied = optimized.production.read_bytes()
+    begin(optimized.workspace, "rms_norm", Options(fresh=True))
+
+    assert (
+        optimized.production.read_bytes()
+        == applied
+        == PastRun(optimized.root, "rms_norm", "20260131T000000Z-000000").variant(3).read_bytes()
+    )
+
+
+def test_a_fresh_run_leaves_somebodys_edit_of_the_winner_alone(optimized: Run) -> None:
+    edited = optimized.workspace.variant(3).read_bytes() + b"# an edit of somebody's\n"
+    optimized.production.write_bytes(edited)
+    begin(optimized.workspace, "rms_norm", Options(fresh=True))
+
+    assert optimized.production.read_bytes() == edited
+
+
+@pytest.mark.parametrize("name", ["profile.json", "comparison.json", "rms_norm_v1.json", "approvals.json"])
+def test_a_fresh_run_begins_whatever_is_damaged_in_the_old_one(optimized: Run, name: str) -> None:
+    damaged = optimized.workspace.directory / name
+    damaged.write_bytes(b"{")
+    begin(optimized.workspace, "rms_norm", Options(fresh=True))
+    (archived,) = optimized.workspace.history.iterdir()
+    assert (archived / name).read_bytes() == b"{"
+    assert not damaged.exists()
+
+
+def test_without_its_request_an_old_run_is_not_mixed_into_a_new_one(optimized: Run) -> None:
+    optimized.workspace.request.unlink()
+    profile = optimized.workspace.profile.read_bytes()
+    begin(optimized.workspace, "rms_norm", Options())
+    assert not optimized.workspace.profile.exists()
+    assert (optimized.workspace.history / "without-request" / "profile.json").read_bytes() == profile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.variant import Variant, VariantStatus
 from warpsmith.contracts.verdict import Interval, Outcome, Verdict
@@ -38,6 +39,7 @@ def unjudged(status: VariantStatus, verdict: Verdict | None = None) -> Variant:
         hypothesis="h",
         predicted_low=1.0,
         predicted_high=1.1,
+        origin=Origin(kind=OriginKind.MEASURED),
         status=status,
         verdict=verdict,
     )

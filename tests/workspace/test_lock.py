@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from warpsmith.contracts.errors import ExitCode, Unavailable
 from warpsmith.workspace.layout import Workspace
@@ -45,7 +46,7 @@ def test_a_killed_holder_holds_nothing_any_more(tmp_path: Path) -> None:
         assert first.stdout.readline() == b"held\n"
         with pytest.raises(Unavailable, match=f"in use by process {first.pid}, started"), run_lock(workspace):
             pass
-        assert (holder(workspace) or "").startswith(f"process {first.pid}, started 20")
+        assert str(holder(workspace)).startswith(f"process {first.pid}, started 20")
         first.kill()
         first.wait()
 
@@ -60,7 +61,7 @@ def test_nobody_runs_before_and_after_a_run_and_asking_writes_nothing(tmp_path: 
     assert holder(workspace) is None
     assert list(tmp_path.iterdir()) == []
     with run_lock(workspace):
-        assert (holder(workspace) or "").startswith(f"process {os.getpid()}, started 20")
+        assert str(holder(workspace)).startswith(f"process {os.getpid()}, started 20")
     assert holder(workspace) is None
 
 
@@ -93,3 +94,25 @@ def test_a_cache_home_that_is_not_absolute_does_not_count(monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_CACHE_HOME", value)
 
     assert cache_directory() == Path.home() / ".cache" / "warpsmith"
+
+
+def test_a_run_that_starts_waits_out_somebody_who_only_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = Workspace(tmp_path, "rms_norm")
+    workspace.create()
+    looking = FileLock(workspace.lock)
+    looking.acquire()
+    monkeypatch.setattr("warpsmith.workspace.lock.time.sleep", lambda _: looking.release())
+
+    with run_lock(workspace):
+        assert str(holder(workspace)).startswith(f"process {os.getpid()}, started 20")
+
+
+def test_somebody_who_looks_is_not_taken_for_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = Workspace(tmp_path, "rms_norm")
+    workspace.create()
+    workspace.lock.with_name(".lock-holder.json").write_text('{"pid": 1, "started": "before it was killed"}')
+    looking = FileLock(workspace.lock)
+    looking.acquire()
+    monkeypatch.setattr("warpsmith.workspace.lock.time.sleep", lambda _: looking.release())
+
+    assert holder(workspace) is None

@@ -125,3 +125,43 @@ def test_a_run_id_cannot_lead_out_of_the_history(tmp_path: Path) -> None:
         archive(workspace)
 
     assert files_in(workspace.directory) == FILES
+
+
+def test_what_lies_there_without_a_request_is_no_part_of_the_next_run_and_is_kept(tmp_path: Path) -> None:
+    for _ in range(2):
+        workspace = finished_run(tmp_path, "r1")
+        workspace.request.rename(workspace.directory / "request.json.damaged")
+        archive(workspace)
+
+    moved = tuple(name for name in FILES if name != "request.json")
+    for folder in ("without-request", "without-request-2"):
+        assert files_in(workspace.history / folder) == tuple(sorted((*moved, "request.json.damaged")))
+    assert list(workspace.directory.iterdir()) == [workspace.history]
+
+
+#: Four files and folders, then the name.
+@pytest.mark.parametrize("after", range(5))
+def test_a_killed_move_without_a_request_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    workspace = finished_run(tmp_path, "r1")
+    workspace.request.unlink()
+    moves: list[Path] = []
+
+    def killed_at(move: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+        def moved(source: Path, destination: Path) -> None:
+            if len(moves) == after:
+                raise Killed
+            moves.append(source)
+            move(source, destination)
+
+        return moved
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(os, "replace", killed_at(os.replace))
+        patched.setattr(os, "rename", killed_at(os.rename))
+        archive(workspace)
+
+    archive(workspace)
+    assert list(workspace.history.iterdir()) == [workspace.history / "without-request"]
+    assert files_in(workspace.history / "without-request") == tuple(name for name in FILES if name != "request.json")

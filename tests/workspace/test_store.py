@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -138,10 +140,48 @@ def test_a_long_torn_line_is_cut_off_whole(tmp_path: Path) -> None:
 def test_damage_in_the_middle_is_an_error_that_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "measurements.jsonl"
     keep(MeasurementStore(path), "a", 1.0)
-    path.write_bytes(b"\0\0\n" + path.read_bytes())
+    path.write_bytes(b'{"torn": \n' + path.read_bytes())
 
-    with pytest.raises(UsageError, match=r"measurements\.jsonl, line 1: expected one JSON object"):
+    with pytest.raises(UsageError, match=r"measurements\.jsonl, line 1: expected one JSON object") as caught:
         MeasurementStore(path).get("a")
+
+    assert caught.value.next_command is not None
+    subprocess.run(caught.value.next_command, shell=True, check=True)
+    assert MeasurementStore(path).get("a") is not None
+    assert path.with_name(f"{path.name}.damaged").read_bytes().startswith(b'{"torn": \n')
+
+
+ZEROS = bytes(4096)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda a, b: a + b + ZEROS,
+        lambda a, b: a + b + ZEROS + b"\n",
+        lambda a, b: a + ZEROS + b"\n" + b,
+        lambda a, b: a + ZEROS + b,
+        lambda a, b: ZEROS + b"\n" + a + b,
+        lambda a, b: a + b"\n\n" + b,
+        lambda a, b: a + b[:30] + ZEROS + b"\n" + b,
+        lambda a, b: a + b[:30] + ZEROS[: len(b) - 35] + b[-5:] + b,
+    ],
+    ids=["end", "line", "middle", "before a line", "start", "blank", "torn", "hole"],
+)
+def test_what_a_power_cut_leaves_is_no_line_and_costs_no_other(
+    tmp_path: Path, damaged: Callable[[bytes, bytes], bytes]
+) -> None:
+    path = tmp_path / "measurements.jsonl"
+    keep(MeasurementStore(path), "a", 1.0)
+    first = path.read_bytes()
+    keep(MeasurementStore(path), "b", 2.0)
+    path.write_bytes(damaged(first, path.read_bytes()[len(first) :]))
+    before = path.read_bytes()
+
+    assert [record["identity"] for record in MeasurementStore(path).records()] == ["a", "b"]
+    assert path.read_bytes() == before
+    keep(MeasurementStore(path), "c", 3.0)
+    assert [record["identity"] for record in MeasurementStore(path).records()] == ["a", "b", "c"]
 
 
 def test_a_record_of_another_form_is_an_error(tmp_path: Path) -> None:
@@ -174,5 +214,7 @@ def test_a_failed_flush_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "fsync", fail)
 
+    path = tmp_path / "measurements.jsonl"
     with pytest.raises(Unavailable, match="the disk quota is used up"):
-        keep(MeasurementStore(tmp_path / "measurements.jsonl"), "a", 1.0)
+        keep(MeasurementStore(path), "a", 1.0)
+    assert path.read_bytes() == b""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from warpsmith.cli.app import app
-from warpsmith.cli.edge import main
+from warpsmith.cli.interruption import end_at_a_signal
 
-__all__ = ["app", "main"]
+
+def main() -> None:
+    """Runs the command line and exits. Nothing is loaded before a signal has its meaning."""
+    end_at_a_signal()
+    from warpsmith.cli.edge import run
+
+    run()

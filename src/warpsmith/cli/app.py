@@ -30,7 +30,13 @@ Kernel = Annotated[str, typer.Argument(help="The kernel's name, as `warpsmith li
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
 Goal = Annotated[Mode | None, typer.Option(help="What is to get faster: one pass, or forward then backward.")]
-Device = Annotated[str | None, typer.Option(help="GPU: auto, an index, or a UUID.")]
+Device = Annotated[
+    str | None,
+    typer.Option(help="GPU: auto (a recording is replayed where there is none), an index, a UUID, or `recorded`."),
+]
+TargetGpu = Annotated[
+    str | None, typer.Option(help="Also compile for this GPU without having it, such as H200 or RTX 4090.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move an unfinished run to history and begin anew.")]
 MaxVariants = Annotated[int | None, typer.Option(min=1, help="How many variants to try at most (8).")]
 
@@ -44,6 +50,7 @@ def run(
     max_variants: MaxVariants = None,
     target_speedup: Annotated[float | None, typer.Option(help="Stop when this speed-up is reached.")] = None,
     device: Device = None,
+    target_gpu: TargetGpu = None,
     fresh: Fresh = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -55,6 +62,7 @@ def run(
         max_variants=max_variants,
         target_speedup=target_speedup,
         device=device,
+        target_gpu=target_gpu,
         fresh=fresh,
     )
     return _flow(kernel, as_json, quiet).run(options)
@@ -65,12 +73,13 @@ def profile(
     kernel: Kernel,
     goal: Goal = None,
     device: Device = None,
+    target_gpu: TargetGpu = None,
     fresh: Fresh = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Stage 1: measure the kernel as it is, and find what holds it back."""
-    return _flow(kernel, as_json, quiet).profile(_options(goal=goal, device=device, fresh=fresh))
+    return _flow(kernel, as_json, quiet).profile(_options(goal=goal, device=device, target_gpu=target_gpu, fresh=fresh))
 
 
 @app.command()
@@ -103,14 +112,47 @@ def next_step(kernel: Kernel, as_json: AsJson = False) -> int:
 
 @app.command()
 def status(kernel: Kernel, as_json: AsJson = False) -> int:
-    """Where a run stands, what was tried, and whether it is running now."""
+    """Where a run stands, how far it is if it is running now, and the runs before it."""
     return _flow(kernel, as_json, quiet=True).status()
 
 
 @app.command()
-def report(kernel: Kernel, as_json: AsJson = False) -> int:
-    """The report of the last finished run."""
-    return _flow(kernel, as_json, quiet=True).report()
+def report(
+    kernel: Kernel,
+    run_id: Annotated[
+        str | None, typer.Option("--run", help="An earlier run, by its id or how it begins; `status` lists them.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """The report of the last finished run, or of an earlier one."""
+    return _flow(kernel, as_json, quiet=True).report(run_id)
+
+
+Into = Annotated[Path | None, typer.Option(help="The folder of the copy; a new temporary one, if not given.")]
+
+
+@app.command()
+def demo(
+    kernel: Annotated[str, typer.Argument(help="A kernel with a recording.")] = "rms_norm",
+    into: Into = None,
+    device: Device = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """The whole job in a scratch copy of this repository, replayed from a recording where there is no GPU."""
+    from warpsmith.cli.demonstration import demo
+
+    return demo(Path.cwd(), kernel, into=into, device=device or "auto", as_json=as_json, quiet=quiet)
+
+
+@app.command()
+def record(
+    kernel: Kernel, into: Into = None, device: Device = None, as_json: AsJson = False, quiet: Quiet = False
+) -> int:
+    """Measure a whole run in a scratch copy, and keep it for machines without a GPU to replay."""
+    from warpsmith.cli.demonstration import record
+
+    return record(Path.cwd(), kernel, into=into, device=device or "auto", as_json=as_json, quiet=quiet)
 
 
 @app.command(name="list")
@@ -151,9 +193,14 @@ def _options(
     max_variants: int | None = None,
     target_speedup: float | None = None,
     device: str | None = None,
+    target_gpu: str | None = None,
     fresh: bool = False,
 ) -> Options:
+    from warpsmith.device.known_gpus import known_gpu
     from warpsmith.stages.runs import Options
+
+    if target_gpu is not None:
+        target_gpu = known_gpu(target_gpu).name
 
     if target_speedup is not None and not (math.isfinite(target_speedup) and target_speedup > 1):
         raise UsageError(f"--target-speedup must be above 1, found {target_speedup}")
@@ -163,5 +210,6 @@ def _options(
         max_variants=max_variants,
         target_speedup=target_speedup,
         device=device,
+        target_gpu=target_gpu,
         fresh=fresh,
     )

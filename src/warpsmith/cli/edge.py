@@ -2,52 +2,59 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import io
 import os
-import signal
 import sys
 import traceback
-from types import FrameType
+from typing import NoReturn
 
 import typer
 
+from warpsmith.cli import interruption
 from warpsmith.cli.app import app
 from warpsmith.contracts.errors import ExitCode, WarpsmithError
 
 #: click's base of usage errors, wherever this typer has it from: some versions bring click's code along.
 ClickException = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
-INTERRUPTED = "interrupted; what was measured is kept, and the same command goes on from here"
 
-
-def main() -> None:
+def run() -> None:
     """Runs the command line and exits. Set WARPSMITH_TRACEBACK=1 to see where an error came from."""
     wants_json = "--json" in sys.argv
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal's encoding lacks is no error
+    try:
+        interruption.raise_at_a_signal()
+        _run(wants_json)
+    except interruption.Signalled:
+        _fail(interruption.MESSAGE, ExitCode.INTERRUPTED, None, wants_json)
+    finally:
+        interruption.ignore_signals()
+
+
+def _run(wants_json: bool) -> NoReturn:
     try:
         result = app(standalone_mode=False)
+        sys.stdout.flush()
         sys.exit(int(result) if isinstance(result, int) else ExitCode.DONE)
-    except (Signalled, typer.Abort):
-        _fail(INTERRUPTED, ExitCode.INTERRUPTED, None, wants_json)
-    except WarpsmithError as error:
-        _fail(error.message, error.exit_code, error.next_command, wants_json)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output went away
-        sys.exit(ExitCode.DONE)
+    except typer.Abort:
+        _fail(interruption.MESSAGE, ExitCode.INTERRUPTED, None, wants_json)
     except Exception as error:  # the command's edge
+        if interruption.is_on_its_way_out(error):
+            told = f"{interruption.MESSAGE} (on the way out: {error})"
+            _fail(told, ExitCode.INTERRUPTED, None, wants_json)
+        if isinstance(error, WarpsmithError):
+            _fail(error.message, error.exit_code, error.next_command, wants_json)
+        if isinstance(error, BrokenPipeError):
+            _drop_output()  # its reader went away
+            sys.exit(ExitCode.DONE)
         _fail_unexpectedly(error, wants_json)
 
 
-class Signalled(BaseException):
-    """SIGINT or SIGTERM. No Exception, so that nothing on the way out takes it for a failure of its own."""
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise Signalled
-
-
-def _fail_unexpectedly(error: Exception, wants_json: bool) -> None:
+def _fail_unexpectedly(error: Exception, wants_json: bool) -> NoReturn:
+    from warpsmith.cli.output import os_error_told
     from warpsmith.measure.worker.protocol import WorkerError
 
     if isinstance(error, ClickException):
@@ -56,9 +63,14 @@ def _fail_unexpectedly(error: Exception, wants_json: bool) -> None:
             _print_json(error.format_message(), ExitCode.USAGE, None)  # type: ignore[attr-defined]
         sys.exit(ExitCode.USAGE)
     if isinstance(error, WorkerError):
-        _fail(str(error), _worker_exit_code(error.failure.status), "warpsmith doctor", wants_json)
+        code = _worker_exit_code(error.failure.status)
+        _fail(str(error), code, "warpsmith doctor" if code is ExitCode.UNAVAILABLE else None, wants_json)
     if isinstance(error, OSError):
-        _fail(f"{error.strerror}: {error.filename}", ExitCode.UNAVAILABLE, None, wants_json)
+        try:
+            sys.stdout.flush()
+        except OSError:  # a full disk, most likely: the rest of the output has nowhere to go
+            _drop_output()
+        _fail(os_error_told(error), ExitCode.UNAVAILABLE, None, wants_json)
     _fail(
         f"internal error, {type(error).__name__}: {error} (WARPSMITH_TRACEBACK=1 shows where; please report it)",
         ExitCode.INTERNAL,
@@ -67,21 +79,30 @@ def _fail_unexpectedly(error: Exception, wants_json: bool) -> None:
     )
 
 
+def _drop_output() -> None:
+    """What is left to print goes nowhere, so that Python's own flush at the end does not fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _worker_exit_code(status: str) -> ExitCode:
     kernel_at_fault = ("bad_target", "import_failed", "compile_failed", "runtime_failed")
     return ExitCode.PREFLIGHT if status in kernel_at_fault else ExitCode.UNAVAILABLE
 
 
-def _fail(message: str, code: ExitCode, next_command: str | None, wants_json: bool) -> None:
+def _fail(message: str, code: ExitCode, next_command: str | None, wants_json: bool) -> NoReturn:
     if os.environ.get("WARPSMITH_TRACEBACK"):
         traceback.print_exc()
-    print(f"warpsmith: {message}", file=sys.stderr)
-    if next_command:
-        print(f"  next: {next_command}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # the terminal may be gone, and SIGHUP what told us so
+        print(f"warpsmith: {message}", file=sys.stderr)
+        if next_command:
+            print(f"  next: {next_command}", file=sys.stderr)
     if wants_json:
         _print_json(message, code, next_command)
     sys.exit(code)
 
 
 def _print_json(message: str, code: ExitCode, next_command: str | None) -> None:
-    print(json.dumps({"error": {"message": message, "exit_code": int(code), "next_command": next_command}}))
+    try:
+        print(interruption.error_as_json(message, int(code), next_command), flush=True)
+    except OSError:  # standard output itself may be what failed; standard error has been told
+        _drop_output()

@@ -18,11 +18,14 @@ from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunS
 from warpsmith.project.config import ProjectConfig, load_config
 from warpsmith.project.discover import find_root, find_target
 from warpsmith.stages import checkpoints
+from warpsmith.stages.history import find_run
+from warpsmith.stages.pages import document_of, ensure_pages, page_text
+from warpsmith.stages.recording import recording_to_replay
 from warpsmith.stages.runs import Options, begin
 from warpsmith.stages.session import Session, gpu_for, open_session
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
-from warpsmith.workspace.lock import holder, run_lock
+from warpsmith.workspace.lock import run_lock
 
 #: What a finished run says to the shell. No improvement is a complete, good result.
 EXIT_CODES = {
@@ -60,30 +63,35 @@ class Flow:
 
     def run(self, options: Options) -> int:
         """Stages in turn until the end, or until a person must decide and cannot be asked."""
-        if self._is_finished(options):
-            return self._tell_result()
+        if not self._is_finished(options) and not self.drive(options):
+            return self._tell_next(ExitCode.WAITING)
+        return self._tell_result()
+
+    def drive(self, options: Options) -> bool:
+        """Runs what is left of the run, telling no result. False where a person must decide and cannot be asked."""
         with run_lock(self.workspace):
             request = self._begin(options)
+            ensure_pages(self.workspace)
             stages: dict[RunState, Callable[[Session], Any]] = {}
             while (state := self._state()) is not RunState.DONE:
                 if state in (RunState.WAITING_OPTIMIZE, RunState.WAITING_FINALIZE):
                     if not self._ask(Gate.OPTIMIZE if state is RunState.WAITING_OPTIMIZE else Gate.FINALIZE):
-                        return self._tell_next(ExitCode.WAITING)
+                        return False
                     continue
                 stages = stages or _stages()
-                with self._session(request) as session:
+                with self._session(request, state) as session:
                     stages[state](session)
-        return self._tell_result()
+        return True
 
     def profile(self, options: Options) -> int:
         if self._is_finished(options):
-            return self._tell_page(self.workspace.profile_page, self.workspace.profile)
+            return self._tell_page(self.workspace.profile_page)
         with run_lock(self.workspace):
             request = self._begin(options)
             if self._state() is RunState.PROFILE:
-                with self._session(request) as session:
+                with self._session(request, RunState.PROFILE) as session:
                     _stages()[RunState.PROFILE](session)
-        return self._tell_page(self.workspace.profile_page, self.workspace.profile)
+        return self._tell_page(self.workspace.profile_page)
 
     def optimize(self, options: Options) -> int:
         with run_lock(self.workspace):
@@ -95,15 +103,15 @@ class Flow:
                 )
             checkpoints.require(self.workspace, request, Gate.OPTIMIZE, terminal_only=self.config.terminal_only)
             if not self.workspace.search_result.is_file():
-                with self._session(request) as session:
+                with self._session(request, RunState.OPTIMIZE) as session:
                     _stages()[RunState.OPTIMIZE](session)
-        return self._tell_page(self.workspace.comparison, self.workspace.search_result)
+        return self._tell_page(self.workspace.comparison)
 
     def finalize(self) -> int:
         with run_lock(self.workspace):
             request = self._begun(Options())
             if not self.workspace.final_result.is_file():
-                with self._session(request) as session:
+                with self._session(request, RunState.FINALIZE) as session:
                     _stages()[RunState.FINALIZE](session)
         return self._tell_result()
 
@@ -113,6 +121,7 @@ class Flow:
             raise UsageError(f"no run of {self.kernel} has begun", next_command=f"warpsmith run {self.kernel}")
         if self.config.terminal_only and not sys.stdin.isatty():
             raise UsageError("approval: tty in warpsmith.yaml takes an approval from a terminal only")
+        ensure_pages(self.workspace)
         chosen = gate or waiting.get(self._state())
         if chosen is None:
             raise UsageError("nothing waits for an approval", next_command=f"warpsmith next {self.kernel}")
@@ -128,30 +137,22 @@ class Flow:
         return self._tell_next(ExitCode.DONE)
 
     def status(self) -> int:
-        step = self._next_step()
-        running, last = holder(self.workspace), self.workspace.last_event()
-        if self.as_json:
-            print_json({"next": step.model_dump(mode="json"), "running": running, "last_event": last})
-            return ExitCode.DONE
-        print(f"{self.kernel}: {step.state.value}" + (f", running now ({running})" if running else ""))
-        if last is not None:
-            print(f"  last: {last.get('event', '?')} at {last.get('at', '?')}")
-        for line in step.known_so_far:
-            print(f"  {line}")
-        print(f"next: {step.command}   ({step.why})")
-        return ExitCode.DONE
+        from warpsmith.cli.status import print_status
 
-    def report(self) -> int:
-        if not self.workspace.final_result.is_file():
-            raise UsageError(
-                f"no finished run of {self.kernel} to report on", next_command=f"warpsmith next {self.kernel}"
-            )
-        return self._tell_page(self.workspace.report_page, self.workspace.final_result)
+        return print_status(self.workspace, terminal_only=self.config.terminal_only, as_json=self.as_json)
+
+    def report(self, run_id: str | None = None) -> int:
+        """The report of the run that is there, or of the one whose id begins with `run_id`."""
+        found = find_run(self.workspace, run_id) if run_id is not None else self.workspace
+        if not found.final_result.is_file():
+            what = "no finished run" if run_id is None else f"nothing in run {run_id}"
+            raise UsageError(f"{what} of {self.kernel} to report on", next_command=f"warpsmith status {self.kernel}")
+        return self._tell_page(found.report_page, found)
 
     @contextmanager
-    def _session(self, request: Request) -> Iterator[Session]:
+    def _session(self, request: Request, stage: RunState) -> Iterator[Session]:
         with (
-            shown(quiet=self.quiet) as progress,
+            shown(self.workspace, request.run_id, stage.value, quiet=self.quiet) as progress,
             open_session(self.root, self.config, self.workspace, request, progress) as session,
         ):
             yield session
@@ -170,16 +171,22 @@ class Flow:
         return True
 
     def _begin(self, options: Options) -> Request:
-        """The run's request. What is there is left alone where there is no GPU to go on with."""
+        """The run's request. What is there is left alone where there is neither a GPU nor a recording to go on with."""
+        recording = None
         if options.fresh or self._state() is RunState.NEW:
-            gpu_for(options.device or "auto")
-        return begin(self.workspace, self.kernel, options)
+            device = options.device or "auto"
+            target = find_target(self.root, self.config, self.kernel)
+            recording = recording_to_replay(self.root, target, self.kernel, device)
+            if recording is None:
+                gpu_for(device)
+        return begin(self.workspace, self.kernel, options, recording)
 
     def _begun(self, options: Options) -> Request:
         if not self.workspace.request.is_file():
             raise UsageError(f"no run of {self.kernel} has begun", next_command=f"warpsmith profile {self.kernel}")
         if self._state() is RunState.DONE:
             return read_document(self.workspace.request, Request)
+        ensure_pages(self.workspace)
         return begin(self.workspace, self.kernel, options)
 
     def _ask(self, gate: Gate) -> bool:
@@ -187,7 +194,7 @@ class Flow:
         page = self.workspace.profile_page if gate is Gate.OPTIMIZE else self.workspace.comparison
         if not self.interactive:
             return False
-        print_markdown(page.read_text(encoding="utf-8"))
+        print_markdown(page_text(self.workspace, page))
         print(f"{QUESTIONS[gate]} [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             return False
@@ -205,11 +212,14 @@ class Flow:
             print(f"  next: {step.command}" + ("   (a person's decision)" if step.for_a_person else ""))
         return code
 
-    def _tell_page(self, page: Path, document: Path) -> int:
+    def _tell_page(self, page: Path, run: Workspace | None = None) -> int:
+        """A page of the current run, or of another one; with --json the document that it was made from."""
+        of = run or self.workspace
+        document = document_of(of, page)
         if self.as_json:
-            print(document.read_text(encoding="utf-8"))
+            print_json(document)
         else:
-            print_markdown(page.read_text(encoding="utf-8"))
+            print_markdown(page_text(of, page))
             print(f"page: {self.workspace.relative(page)}")
             print(f"next: {self._next_step().command}")
         return ExitCode.DONE
@@ -219,12 +229,17 @@ class Flow:
         if self.as_json:
             print_json(result)
         else:
-            print(f"{self.kernel}: {result.outcome.value}: {result.reason}")
-            if result.confirmation is not None:
-                print(f"  {result.confirmation.goal_mode.value}: {result.confirmation.goal} × the original")
+            self.tell(result)
             print(f"  report: {self.workspace.relative(self.workspace.report_page)}")
             print(f"  plots: {self.workspace.relative(self.workspace.plots)}")
         return EXIT_CODES[result.outcome]
+
+    def tell(self, result: FinalResult) -> None:
+        """The outcome in two lines."""
+        print(f"{self.kernel}: {result.outcome.value}: {result.reason}")
+        if result.confirmation is not None:
+            told = f"{result.confirmation.goal_mode.value}: {result.confirmation.goal} × the original"
+            print(f"  {told} ({result.origin})")
 
 
 def _stages() -> dict[RunState, Callable[[Session], Any]]:

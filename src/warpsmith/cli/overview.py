@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpsmith.cli.output import print_json
-from warpsmith.contracts.errors import ExitCode
+from warpsmith.cli.output import os_error_told, print_json
+from warpsmith.contracts.errors import ExitCode, WarpsmithError
 from warpsmith.project.config import load_config
 from warpsmith.project.discover import find_root, list_targets
 from warpsmith.stages import checkpoints
@@ -20,7 +20,7 @@ def print_targets(start: Path, *, as_json: bool) -> int:
         {
             "kernel": name,
             "target": path.relative_to(root).as_posix(),
-            "next": checkpoints.next_step(Workspace(root, name), name, terminal_only=config.terminal_only).command,
+            **_next(Workspace(root, name), terminal_only=config.terminal_only),
         }
         for name, path in targets.items()
     ]
@@ -32,14 +32,27 @@ def print_targets(start: Path, *, as_json: bool) -> int:
             "no targets here; a target file is named benchmark/benchmark_<kernel>.py, see `targets` in warpsmith.yaml"
         )
     for row in rows:
-        print(f"{row['kernel']:24} {row['next']:48} {row['target']}")
+        print(f"{row['kernel']:24} {row['next'] or '-':48} {row['target']}")
+        if row["problem"] is not None:
+            print(f"{'':24} {row['problem']}")
     return ExitCode.DONE
+
+
+def _next(workspace: Workspace, *, terminal_only: bool) -> dict[str, str | None]:
+    """The next command of a kernel, and what is wrong with its workspace: that is no reason to hide the others."""
+    try:
+        step = checkpoints.next_step(workspace, workspace.kernel, terminal_only=terminal_only)
+    except WarpsmithError as error:
+        return {"next": error.next_command, "problem": error.message}
+    except OSError as error:
+        return {"next": None, "problem": os_error_told(error)}
+    return {"next": step.command, "problem": None}
 
 
 def print_doctor(*, as_json: bool) -> int:
     from warpsmith.stages.doctor import examine
 
-    findings = examine()
+    findings = examine(Path.cwd())
     usable = all(finding.ok for finding in findings if finding.name.startswith(("gpu", "torch", "triton")))
     if as_json:
         print_json([finding.model_dump(mode="json") for finding in findings])

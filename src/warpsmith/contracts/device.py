@@ -51,6 +51,16 @@ class CopyCeiling(Contract):
     kernel: str
 
 
+class TargetGpu(Contract):
+    """A GPU to compile for, which need not be there: what a compiler and host code ask of one. Sizes in bytes."""
+
+    name: str
+    capability: tuple[int, int]
+    sm_count: int = Field(gt=0)
+    memory_bytes: int = Field(gt=0)
+    l2_bytes: int = Field(gt=0)
+
+
 class DeviceFacts(Contract):
     """One GPU. Sizes in bytes, clocks in MHz. Ceilings are measured on it, not read from a data sheet."""
 

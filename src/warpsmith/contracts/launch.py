@@ -35,9 +35,10 @@ class LaunchRecord(Contract):
 
 
 class CompiledSettings(Contract):
-    """What one choice of settings compiles to at one case, or why it does not."""
+    """What one choice of settings compiles to at one case, or why it does not. `notes` qualify the launches."""
 
     settings: Settings
     launches: tuple[LaunchRecord, ...] = ()
     failure: str | None = None
     compile_s: float | None = None
+    notes: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from enum import Enum
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.base import Contract, Document, Sha256
 from warpsmith.contracts.case import Mode, Role
-from warpsmith.contracts.device import DeviceFacts, Origin
+from warpsmith.contracts.device import DeviceFacts, Origin, TargetGpu
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.measurement import Counters
 from warpsmith.contracts.verdict import Interval
@@ -70,6 +70,21 @@ class Recommendation(Contract):
     lines: tuple[int, ...] = ()
 
 
+class OfflineCompilation(Contract):
+    """What the compiler here makes of the original for a GPU that need not be there. Nothing was launched.
+
+    `unavailable` says why a case, or all of it, has no launches. `notes` qualify those that there are.
+    """
+
+    gpu: TargetGpu
+    triton: str
+    origin: Origin
+    #: case name -> mode -> launches, in the form of `Profile.launches`
+    launches: dict[str, dict[Mode, tuple[LaunchRecord, ...]]]
+    unavailable: str | None = None
+    notes: tuple[str, ...] = ()
+
+
 class Profile(Document):
     """optimization/<kernel>/profile.json."""
 
@@ -91,6 +106,7 @@ class Profile(Document):
     recommendations: tuple[Recommendation, ...]
     expected_variants: int
     observations: tuple[str, ...]
+    offline: OfflineCompilation | None = None
 
     def mode_profile(self, mode: Mode) -> ModeProfile:
         """The diagnosis of that mode. Raises KeyError where the target lacks it."""

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from warpsmith.contracts.base import Document
+from warpsmith.contracts.base import Contract, Document, Sha256
 from warpsmith.contracts.case import Mode
+
+
+class RecordingRef(Contract):
+    """The recording whose answers a run replays, by the hash of the answers; GPU and day of its measurements."""
+
+    answers_sha256: Sha256
+    gpu: str
+    date: str
 
 
 class Request(Document):
     """optimization/<kernel>/request.json.
 
     `autonomous` goes through without stopping; otherwise a person approves after profile and after
-    optimize. `target_speedup` ends the search early. Times in seconds.
+    optimize. `target_speedup` ends the search early. Times in seconds. `recording` is set when the run begins and
+    holds to its end: a run is measured or replayed, never both. `target_gpu` is a GPU to compile for without having it.
     """
 
     kernel: str
@@ -25,3 +34,5 @@ class Request(Document):
     time_budget_s: float = Field(default=1800, gt=0)
     device: str = "auto"
     seed: int = 0
+    recording: RecordingRef | None = None
+    target_gpu: str | None = None

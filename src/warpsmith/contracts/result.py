@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from warpsmith.contracts.base import Contract, Document, Sha256
+from warpsmith.contracts.device import Origin
 from warpsmith.contracts.verdict import Verdict
 
 
@@ -17,6 +18,7 @@ class SearchResult(Document):
     stop_reason: str
     noise_floor: float | None
     variants: tuple[int, ...]
+    origin: Origin
 
 
 class FinalOutcome(str, Enum):
@@ -49,6 +51,7 @@ class FinalResult(Document):
     winner: int | None
     applied_sha256: Sha256 | None = None
     original_sha256: Sha256
+    origin: Origin
     confirmation: Verdict | None = None
     tests: TestRun | None = None
     style: str | None = None

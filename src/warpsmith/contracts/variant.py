@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from warpsmith.contracts.base import Document, Settings, Sha256
+from warpsmith.contracts.device import Origin
 from warpsmith.contracts.verdict import Outcome, Verdict
 
 
@@ -24,7 +25,8 @@ class VariantStatus(str, Enum):
 class Variant(Document):
     """optimization/<kernel>/<kernel>_vN.json. `based_on` is the variant number it builds on; 0 is the original.
 
-    The prediction is the goal metric (speed-up over the original) expected, as a range, and the reason.
+    The prediction is the goal metric (speed-up over the original) expected, as a range, and the reason. `origin` is
+    that of every measured figure in it.
     """
 
     number: int = Field(ge=1)
@@ -41,6 +43,7 @@ class Variant(Document):
     #: case name -> settings a sweep chose there
     chosen_settings: dict[str, Settings] = Field(default_factory=dict)
     verdict: Verdict | None = None
+    origin: Origin
     learnings: tuple[str, ...] = ()
 
     @model_validator(mode="after")

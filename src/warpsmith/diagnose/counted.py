@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from warpsmith.contracts.measurement import CounterRow
@@ -22,14 +23,14 @@ STALL_PREFIX, STALL_SUFFIX = "smsp__average_warps_issue_stalled_", "_per_issue_a
 def total(rows: Sequence[CounterRow], metric: str) -> float | None:
     """Sum over the launches, None where a launch lacks the metric."""
     found = [row.metrics[metric] for row in rows if metric in row.metrics]
-    return sum(found) if found and len(found) == len(rows) else None
+    return math.fsum(found) if found and len(found) == len(rows) else None
 
 
 def average(rows: Sequence[CounterRow], metric: str) -> float | None:
     """Mean over the launches weighted by their durations (equal ones where those lack), None without the metric."""
     found = [(row.metrics.get(DURATION, 1.0), row.metrics[metric]) for row in rows if metric in row.metrics]
-    weight = sum(duration for duration, _ in found)
-    return sum(duration * value for duration, value in found) / weight if weight else None
+    weight = math.fsum(duration for duration, _ in found)
+    return math.fsum(duration * value for duration, value in found) / weight if weight else None
 
 
 def most_waves(rows: Sequence[CounterRow]) -> float | None:

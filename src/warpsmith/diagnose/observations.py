@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -34,9 +35,9 @@ def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Se
 def _slowest(evidence: Evidence, passes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
     if len(passes) < 2:
         return
-    totals = {m.mode: sum(p.case.weight * p.time_ms for p in places(m.mode, evidence, baselines)) for m in passes}
+    totals = {m.mode: math.fsum(p.case.weight * p.time_ms for p in places(m.mode, evidence, baselines)) for m in passes}
     slowest = max(totals, key=lambda mode: totals[mode])
-    part = totals[slowest] / sum(totals.values())
+    part = totals[slowest] / math.fsum(totals.values())
     yield f"{slowest.value} is the slowest pass: {part:.0%} of the device time over the tuning cases"
 
 

@@ -89,7 +89,7 @@ def share_of_ceiling(at: Sequence[Place]) -> float:
 
 def headroom_us(at: Sequence[Place]) -> float:
     """Mean of what the ceiling would save of a call, by the cases' weights."""
-    return sum(p.case.weight * p.headroom_us for p in at) / sum(p.case.weight for p in at)
+    return math.fsum(p.case.weight * p.headroom_us for p in at) / math.fsum(p.case.weight for p in at)
 
 
 def telling(at: Sequence[Place]) -> Place:

@@ -6,6 +6,7 @@ it is written before any result, so that the result can contradict it. Must not 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -82,11 +83,11 @@ def goal_passes(
     profiles = [m for m in modes if m.mode in goal.passes]
     times = {m.mode: {p.case.name: p.time_ms for p in places(m.mode, evidence, baselines)} for m in profiles}
     shared = [c for c in evidence.spec.tuning_cases if all(c.name in by_case for by_case in times.values())]
-    weight = sum(case.weight for case in shared)
+    weight = math.fsum(case.weight for case in shared)
     found: list[Pass] = []
     for profile in profiles:
-        part = sum(
-            case.weight * times[profile.mode][case.name] / sum(by_case[case.name] for by_case in times.values())
+        part = math.fsum(
+            case.weight * times[profile.mode][case.name] / math.fsum(by_case[case.name] for by_case in times.values())
             for case in shared
         )
         functions = evidence.functions_of(profile.mode)
@@ -169,6 +170,6 @@ def _of_time(of: Pass, kind: OpportunityKind) -> tuple[float, float]:
 
 def _predicted(passes: Sequence[Pass], saved: Callable[[Pass], tuple[float, float]]) -> tuple[float, float]:
     """Speed-up of the goal, lowest and highest, if each pass loses that share of its time. Amdahl's law."""
-    low = sum(p.part * saved(p)[0] for p in passes)
-    high = sum(p.part * saved(p)[1] for p in passes)
+    low = math.fsum(p.part * saved(p)[0] for p in passes)
+    high = math.fsum(p.part * saved(p)[1] for p in passes)
     return 1 / (1 - low), 1 / (1 - high)

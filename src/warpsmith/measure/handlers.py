@@ -14,6 +14,7 @@ from warpsmith.contracts.device import DeviceFacts, Environment
 from warpsmith.contracts.measurement import Contender, Correctness, Counters, HostTime, Memory, SourceRef, Timing
 from warpsmith.contracts.target import Target, TargetSpec
 from warpsmith.measure.compiled.launches import compile_settings
+from warpsmith.measure.compiled.offline import compile_offline
 from warpsmith.measure.correctness.gate import check
 from warpsmith.measure.counters.ncu import count
 from warpsmith.measure.timing.ceilings import inspect_device, read_environment
@@ -26,6 +27,7 @@ from warpsmith.measure.worker.protocol import (
     Check,
     Compile,
     CompiledAnswer,
+    CompileOffline,
     Count,
     Describe,
     Identify,
@@ -46,6 +48,7 @@ def handlers() -> Mapping[str, Callable[[Any], Contract]]:
         "identify": _identify,
         "inspect": _inspect,
         "compile": _compile,
+        "compile_offline": _compile_offline,
         "check": _check,
         "time": _time,
         "memory": _memory,
@@ -121,6 +124,10 @@ def _compile(question: Compile) -> CompiledAnswer:
     )
     torch.cuda.empty_cache()  # the workers that compile live beside the one that measures
     return CompiledAnswer(compiled=compiled)
+
+
+def _compile_offline(question: CompileOffline) -> CompiledAnswer:
+    return CompiledAnswer(compiled=(compile_offline(question),))
 
 
 def _check(question: Check) -> Correctness:

@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from warpsmith.project.snapshot import expect_sha256, read_source
+from warpsmith.project.style import remove_copies
 from warpsmith.workspace.atomic import remove_leftovers, replace_bytes
 
 _LINE_ENDING = re.compile(rb"\r\n|\r|\n")
@@ -34,6 +35,12 @@ def revert(production: Path, original: bytes, *, expected_sha256: str) -> None:
         return
     expect_sha256(production, expected_sha256)
     _replace(production, original)
+
+
+def clear(production: Path) -> None:
+    """Deletes what a killed command left beside the file. Call it only where no other can be at work on it."""
+    remove_leftovers(production.resolve())
+    remove_copies(production)
 
 
 def with_line_endings_of(original: bytes, content: bytes) -> bytes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -13,6 +16,9 @@ from pathlib import Path
 
 from warpsmith.contracts.errors import UsageError
 from warpsmith.workspace.atomic import unwritable
+
+#: A file, not a module: it starts in the bare interpreter, with nothing of the environment's packages.
+_SUPERVISOR = Path(__file__).with_name("supervise.py")
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,20 @@ def with_this_python(command: Sequence[str]) -> tuple[str, ...]:
     return (sys.executable, *command[1:]) if command and command[0] == "python" else tuple(command)
 
 
+def import_path(root: Path, *first: str) -> str:
+    """PYTHONPATH with which a repository's own packages are found before installed ones; `first` before all."""
+    return os.pathsep.join(
+        path for path in (*first, str(root / "src"), str(root), os.environ.get("PYTHONPATH")) if path
+    )
+
+
 def run_to_file(
     command: Sequence[str], *, root: Path, log_path: Path, timeout_s: float, env: Mapping[str, str] | None = None
 ) -> Finished:
     """Runs in a process group of its own, in `root`; stdout and stderr go to `log_path`, which starts empty.
 
-    Raises UsageError where there is no such program, Unavailable where the log cannot be written. The whole group is
-    killed at the time limit and at an interrupt.
+    Raises UsageError where there is no such program, Unavailable where the log cannot be written. However it ends,
+    at its time limit, by an interrupt or because this process is killed, nothing of the group goes on running.
     """
     try:
         log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,28 +58,51 @@ def run_to_file(
     with log:
         try:
             process = subprocess.Popen(
-                list(command),
+                [sys.executable, "-I", "-S", str(_SUPERVISOR), *command],
                 cwd=root,
                 env=None if env is None else dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
                 start_new_session=True,
             )
         except OSError as error:
-            raise UsageError(
-                f"cannot run {command[0]!r}: {error.strerror}", next_command="edit warpsmith.yaml"
-            ) from error
-        status: int | None = None
+            raise _cannot_run(command[0], error.errno) from error
         try:
-            status = process.wait(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            pass  # a result too: `status` stays None
+            told = _told_within(process, timeout_s)
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    return Finished(status, time.monotonic() - began)
+            end_group(process)
+    if told is None:
+        return Finished(None, time.monotonic() - began)
+    if "errno" in told:
+        raise _cannot_run(command[0], told["errno"])
+    return Finished(told.get("status", process.returncode), time.monotonic() - began)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kills the group that a process leads, and reaps the process."""
+    with contextlib.suppress(ProcessLookupError):  # it was gone already
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):  # what was left to write has no reader any more
+                stream.close()
+
+
+def _told_within(process: subprocess.Popen[bytes], timeout_s: float) -> dict[str, int] | None:
+    """What the supervisor tells: None where that is nothing in time, {} where it was killed itself."""
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if not selector.select(timeout_s):
+            return None
+    line = process.stdout.readline()
+    return dict(json.loads(line)) if line else {}
+
+
+def _cannot_run(program: str, error: int | None) -> UsageError:
+    return UsageError(f"cannot run {program!r}: {os.strerror(error or 0)}", next_command="edit warpsmith.yaml")
 
 
 def tail_of(path: Path, limit_bytes: int) -> str:

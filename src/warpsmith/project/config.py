@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -90,19 +91,41 @@ def load_config(root: Path) -> ProjectConfig:
     return config
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """Plain YAML in which every key is text and stands once: the last of two values would win without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        if isinstance(node, yaml.MappingNode):
+            seen: dict[str, int] = {}
+            for key_node, _ in node.value:
+                key, line = self.construct_object(key_node, deep=True), key_node.start_mark.line + 1
+                if not isinstance(key, str):
+                    raise _BadKey(f"line {line}: expected a key that is text, found {_shown(key)}")
+                if key in seen:
+                    raise _BadKey(f"line {line}: the key '{key}' is there already, in line {seen[key]}")
+                seen[key] = line
+        return super().construct_mapping(node, deep=deep)
+
+
+class _BadKey(Exception):
+    """A key that is repeated or no text, with its line."""
+
+
 def _parsed(path: Path, content: bytes) -> dict[Any, Any]:
     try:
-        raw = yaml.safe_load(content)
+        raw = yaml.load(content, Loader=_StrictLoader)
+    except _BadKey as error:
+        raise _wrong(path, f", {error}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
-        raise UsageError(f"{path}{line}: not YAML: {error.problem}", next_command=f"edit {path}") from error
+        raise _wrong(path, f"{line}: not YAML: {error.problem}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not YAML: {error}", next_command=f"edit {path}") from error
+        raise _wrong(path, f": not YAML: {error}") from error
     if raw is None:
         return {}
     if not isinstance(raw, dict):
-        raise UsageError(f"{path}: expected keys and values, found a {type(raw).__name__}", next_command=f"edit {path}")
+        raise _wrong(path, f": expected keys and values, found a {type(raw).__name__}")
     return raw
 
 
@@ -111,13 +134,21 @@ def _refuse_unknown(path: Path, prefix: str, given: Mapping[Any, Any], known: It
     for key in given:
         if key not in names:
             nearest = difflib.get_close_matches(str(key), names, n=1, cutoff=0.0)[0]
-            raise UsageError(
-                f"{path}: unknown key '{prefix}{key}'; the nearest known key is '{prefix}{nearest}'",
-                next_command=f"edit {path}",
-            )
+            raise _wrong(path, f": unknown key '{prefix}{key}'; the nearest known key is '{prefix}{nearest}'")
 
 
 def _wrong_value(path: Path, prefix: str, error: ValidationError) -> UsageError:
     found = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in found["loc"])
-    return UsageError(f"{path}: {prefix}{key}: {found['msg']}; found {found['input']!r}", next_command=f"edit {path}")
+    return _wrong(path, f": {prefix}{key}: {found['msg']}; found {_shown(found['input'])}")
+
+
+def _wrong(path: Path, what: str) -> UsageError:
+    return UsageError(f"{path}{what}", next_command=f"edit {shlex.quote(str(path))}")
+
+
+def _shown(value: Any) -> str:
+    """A value as it is told, however large: a few lines of YAML can stand for gigabytes."""
+    shown = reprlib.Repr()
+    shown.maxlevel, shown.maxstring, shown.maxother = 2, 80, 80
+    return shown.repr(value)

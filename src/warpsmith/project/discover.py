@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
+import shlex
 from pathlib import Path
 
 from warpsmith.contracts.errors import UsageError
@@ -16,17 +18,28 @@ _NOT_TARGETS = frozenset({"__init__", "conftest"})
 def find_root(start: Path) -> Path:
     """The nearest folder at or above `start` with a warpsmith.yaml, else with a pyproject.toml, else with a .git.
 
-    Raises UsageError where there is none.
+    Raises UsageError where there is none, or where its path is no UTF-8: what is measured is kept with it, as JSON.
     """
     folders = [resolved := start.resolve(), *resolved.parents]
     for mark in _ROOT_MARKS:
         for folder in folders:
             if (folder / mark).exists():
-                return folder
+                return _nameable(folder)
     raise UsageError(
         f"no repository here: neither {resolved} nor a folder above it has {', '.join(_ROOT_MARKS[:-1])} or .git",
-        next_command=f"touch {resolved / FILE_NAME}",
+        next_command=f"touch {shlex.quote(str(resolved / FILE_NAME))}",
     )
+
+
+def _nameable(folder: Path) -> Path:
+    try:
+        str(folder).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the repository's path must be UTF-8, found {str(folder).encode(errors='surrogateescape')!r}; "
+            "rename that folder"
+        ) from error
+    return folder
 
 
 def list_targets(root: Path, config: ProjectConfig) -> dict[str, Path]:
@@ -43,8 +56,9 @@ def list_targets(root: Path, config: ProjectConfig) -> dict[str, Path]:
             other = found.setdefault(kernel, path)
             if other != path:
                 raise UsageError(
-                    f"two targets for kernel {kernel!r}: {other.relative_to(root)} and {path.relative_to(root)}",
-                    next_command=f"edit `targets` in {root / FILE_NAME}, or rename one of them",
+                    f"two targets for kernel {kernel!r}: {other.relative_to(root)} and {path.relative_to(root)}; "
+                    "rename one, or narrow `targets` in warpsmith.yaml",
+                    next_command=f"edit {shlex.quote(str(root / FILE_NAME))}",
                 )
     return dict(sorted(found.items()))
 
@@ -71,8 +85,11 @@ def find_target(root: Path, config: ProjectConfig, kernel: str) -> Path:
 def _matches(root: Path, glob: str) -> list[Path]:
     try:
         return sorted(root.glob(glob))
-    except (ValueError, NotImplementedError) as error:
-        raise UsageError(f"targets: {glob!r} in warpsmith.yaml is no glob: {error}") from error
+    except (ValueError, IndexError, NotImplementedError, OSError) as error:
+        raise UsageError(
+            f"targets: {reprlib.repr(glob)} in warpsmith.yaml is no glob: {getattr(error, 'strerror', None) or error}",
+            next_command=f"edit {shlex.quote(str(root / FILE_NAME))}",
+        ) from error
 
 
 def _is_target(path: Path, kernel: str) -> bool:

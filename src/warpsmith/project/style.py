@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import glob
 import shlex
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsmith.contracts.errors import UsageError
+from warpsmith.contracts.errors import Unavailable, UsageError
 from warpsmith.project.commands import run_to_file, tail_of, with_this_python
+from warpsmith.workspace.atomic import unwritable
 
 #: Chosen: formatting one file takes seconds.
 TIME_LIMIT_S = 300.0
@@ -35,19 +38,37 @@ def run_style(root: Path, command: Sequence[str] | None, file: Path) -> Styled:
     content = file.read_bytes()
     if command is None:
         return Styled(content, "no style command is configured")
-    with tempfile.TemporaryDirectory(prefix=".warpsmith-style-", dir=file.resolve().parent) as folder:
+    try:
+        return _styled(root, command, file, content)
+    except (UsageError, Unavailable) as error:
+        return Styled(content, f"the style command did not run: {error.message}")
+    except OSError as error:
+        told = unwritable(Path(error.filename or file), error).message
+        return Styled(content, f"the style command did not run: {told}")
+
+
+def _styled(root: Path, command: Sequence[str], file: Path, content: bytes) -> Styled:
+    """Raises UsageError where there is no such command; Unavailable and OSError where the copy cannot be written."""
+    with tempfile.TemporaryDirectory(prefix=_copies_prefix(file), dir=file.resolve().parent) as folder:
         copy = Path(folder) / file.name
         copy.write_bytes(content)
-        try:
-            told = _outcome(root, with_this_python(command_for(command, copy)))
-        except UsageError as error:
-            return Styled(content, f"the style command did not run: {error.message}")
+        told = _outcome(root, with_this_python(command_for(command, copy)))
         styled = copy.read_bytes() if copy.is_file() and not copy.is_symlink() else None
     shown = shlex.join(command_for(command, Path(file.name)))
     if styled is None:
         return Styled(content, f"`{shown}` {told} and left no file, so the file stays as it is")
     changed = "changed" if styled != content else "did not change"
     return Styled(styled, f"`{shown}` {told} and {changed} the file")
+
+
+def remove_copies(file: Path) -> None:
+    """Deletes what a killed `run_style` left beside the file. Call it only where no other can be running."""
+    for folder in file.resolve().parent.glob(f"{glob.escape(_copies_prefix(file))}*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copies_prefix(file: Path) -> str:
+    return f".warpsmith-style-{file.name}-"
 
 
 def command_for(command: Sequence[str], file: Path) -> tuple[str, ...]:

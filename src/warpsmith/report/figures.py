@@ -5,8 +5,10 @@ Owns file formats and names; the caller says in which folder.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -19,6 +21,7 @@ from warpsmith.report.plots import memory_figure, speed_figure, speedup_figure
 from warpsmith.report.profile_view import least_times_ms
 from warpsmith.report.quantities import origin_told
 from warpsmith.report.rows import ProviderRow
+from warpsmith.workspace.documents import write_bytes
 
 PNG_DPI = 200
 
@@ -52,13 +55,19 @@ def save_plots(
 def save(figure: Figure, folder: Path, stem: str, title: str) -> Plot:
     """One figure as <stem>.png and <stem>.svg in the folder, with no dates, versions or random ids in the files.
 
-    Text in the SVG stays text, so that it can be searched and edited.
+    The folder is made where it is missing. Text in the SVG stays text, so that it can be searched and edited.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     plot = Plot(title=title, png=folder / f"{stem}.png", svg=folder / f"{stem}.svg")
     FigureCanvasAgg(figure)
     fonts = ["DejaVu Sans", "Verdana", "sans-serif"]
     with matplotlib.rc_context({"svg.hashsalt": "warpsmith", "svg.fonttype": "none", "font.sans-serif": fonts}):
-        figure.savefig(plot.png, dpi=PNG_DPI, metadata={"Software": None})
-        figure.savefig(plot.svg, metadata={"Date": None, "Creator": None})
+        _write(figure, plot.png, dpi=PNG_DPI, metadata={"Software": None})
+        _write(figure, plot.svg, metadata={"Date": None, "Creator": None})
     return plot
+
+
+def _write(figure: Figure, path: Path, **options: Any) -> None:
+    """Drawn in memory, so that a full disk or a kill leaves no half of a figure. Raises Unavailable."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix.removeprefix("."), **options)
+    write_bytes(path, drawn.getvalue())

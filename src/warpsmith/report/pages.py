@@ -12,7 +12,7 @@ from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.variant import Variant
-from warpsmith.report import profile_view, report_view
+from warpsmith.report import offline_view, profile_view, report_view
 from warpsmith.report.context import ReportContext
 from warpsmith.report.quantities import origin_told
 from warpsmith.report.templates import render
@@ -32,6 +32,7 @@ def render_profile(profile: Profile) -> str:
         "counter_columns": [title for _, title, _ in profile_view.COUNTER_COLUMNS],
         "counter_cells": profile_view.counter_cells,
         "launches": profile_view.launch_lines(profile),
+        "offline_launches": offline_view.offline_lines(profile),
         "jit_functions": _jit_function_lines(profile.audit),
     }
     return render("profile.md.j2", values)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.device import DeviceFacts
+from warpsmith.contracts.device import DeviceFacts, Origin
 from warpsmith.contracts.measurement import ORIGINAL, Memory, Timing
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.report.rows import contenders_of, samples_ms
@@ -95,9 +95,10 @@ def sweep_frame(
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(knobs, "Int64"))
 
 
-def to_csv(frame: pd.DataFrame) -> str:
-    """The frame as CSV text with a header, LF line ends and six significant digits."""
-    text: str = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+def to_csv(frame: pd.DataFrame, origin: Origin) -> str:
+    """The frame as CSV text with a header, LF line ends, six significant digits, and each row's origin in the end."""
+    told = frame.assign(origin=str(origin))
+    text: str = told.to_csv(index=False, float_format="%.6g", lineterminator="\n")
     return text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.device import DeviceFacts
@@ -22,10 +23,19 @@ from warpsmith.measure.worker.protocol import (
     answer_of,
 )
 
+#: Chosen: one question has few settings, so this many keep all compile workers busy and are still done in seconds.
+QUESTIONS_AT_ONCE = 32
+
+
+class Report(Protocol):
+    """Tells a person what has happened, or what begins now that `done` of `total` such items are finished."""
+
+    def __call__(self, text: str, done: int | None = None, total: int | None = None) -> None: ...
+
 
 @dataclass(frozen=True)
 class Bench:
-    """`keep(name, text)` saves a source under a name and returns its reference. `report(text)` tells a person."""
+    """`keep(name, text)` saves a source under a name and returns its reference."""
 
     worker: Worker
     target: TargetRef
@@ -33,7 +43,7 @@ class Bench:
     device: DeviceFacts
     original: SourceRef
     keep: Callable[[str, str], SourceRef]
-    report: Callable[[str], None]
+    report: Report
     seed: int = 0
 
     def ask(self, question: AnyQuestion, answer_type: type[Answer]) -> Answer:
@@ -55,13 +65,21 @@ class Bench:
         )
         return self.ask(question, Timing)
 
-    def compile_all(self, questions: Sequence[Compile]) -> list[tuple[CompiledSettings, ...] | WorkerFailure]:
-        """What each question's settings compile to, or why the question failed as a whole. Runs side by side."""
+    def compile_all(
+        self, questions: Sequence[Compile], told: str
+    ) -> list[tuple[CompiledSettings, ...] | WorkerFailure]:
+        """What each question's settings compile to, or why the question failed as a whole. Runs side by side.
+
+        `told` says to a person what is compiled; what is counted are the settings.
+        """
         results: list[tuple[CompiledSettings, ...] | WorkerFailure] = []
-        for answer in self.worker.ask_all(questions):
-            if isinstance(answer, WorkerFailure):
-                results.append(answer)
-            else:
-                assert isinstance(answer, CompiledAnswer)
-                results.append(answer.compiled)
+        total = sum(len(question.settings) for question in questions)
+        for start in range(0, len(questions), QUESTIONS_AT_ONCE):
+            self.report(told, sum(len(question.settings) for question in questions[:start]), total)
+            for answer in self.worker.ask_all(questions[start : start + QUESTIONS_AT_ONCE]):
+                if isinstance(answer, WorkerFailure):
+                    results.append(answer)
+                else:
+                    assert isinstance(answer, CompiledAnswer)
+                    results.append(answer.compiled)
         return results

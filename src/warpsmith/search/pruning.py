@@ -43,7 +43,8 @@ def probe(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode) -
     launches: dict[str, tuple[LaunchRecord, ...]] = {}
     failures: dict[str, str] = {}
     changing: set[str] = set()
-    for question, compiled in zip(questions, bench.compile_all(questions), strict=True):
+    told = f"{mode.value}: which of {', '.join(knob.name for knob in knobs)} change the machine code"
+    for question, compiled in zip(questions, bench.compile_all(questions, told), strict=True):
         if isinstance(compiled, WorkerFailure):
             failures[question.case.name] = compiled.in_a_line
             continue

@@ -70,17 +70,15 @@ class Sweep:
 
 def sweep(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode) -> Sweep:
     """Sweeps `knobs` of a tunable source over the target's tuning cases in one mode. Raises WorkerError."""
-    bench.report(f"{mode.value}: which of {', '.join(knob.name for knob in knobs)} change the machine code")
     probed = probe(bench, tunable, compile_knobs(knobs), mode)
     live = [knob for knob in knobs if knob not in probed.inert]
-    choices = combinations(compile_knobs(live))
     cases = [case for case in bench.spec.tuning_cases if case.name in probed.launches]
-    bench.report(f"{mode.value}: compiling up to {len(choices)} settings for each of {len(cases)} cases")
     swept = _Swept(bench, tunable, live, mode)
     compiled = _compiled(swept, cases, probed)
     case_sweeps: list[CaseSweep] = []
     readings: list[Reading] = []
-    for case in cases:
+    for index, case in enumerate(cases):
+        bench.report(f"{case.name} {mode.value}: timing its distinct settings", index, len(cases))
         found, read = _sweep_case(swept, case, probed.launches[case.name], compiled[case.name])
         case_sweeps.append(found)
         readings.extend(read)
@@ -112,7 +110,8 @@ def _compiled(swept: _Swept, cases: Sequence[Case], probed: Probe) -> dict[str, 
         for start in range(0, len(worthwhile), SETTINGS_PER_QUESTION):
             some = worthwhile[start : start + SETTINGS_PER_QUESTION]
             questions.append(compile_question(swept.bench, swept.tunable, case, swept.mode, some))
-    for question, answer in zip(questions, swept.bench.compile_all(questions), strict=True):
+    told = f"{swept.mode.value}: compiling settings for {len(cases)} cases"
+    for question, answer in zip(questions, swept.bench.compile_all(questions, told), strict=True):
         if isinstance(answer, WorkerFailure):
             why = answer.in_a_line
             found[question.case.name] += [CompiledSettings(settings=each, failure=why) for each in question.settings]
@@ -132,7 +131,6 @@ def _sweep_case(
         for host in combinations(host_knobs(swept.knobs)):
             chosen = {**settings, **host}
             contenders.append(Contender(name=label(chosen), source=swept.tunable, settings=chosen))
-    bench.report(f"{case.name} {mode.value}: timing {len(contenders)} distinct settings")
     first = bench.time(contenders, case, mode, rounds=FIRST_ROUNDS, block_ms=FIRST_BLOCK_MS)
     times = {c.name: median_ms(first, c.name).value for c in contenders if c.name not in first.failures}
     finalists = _finalists(contenders, times)
@@ -147,7 +145,8 @@ def _sweep_case(
         )
     best_name = min(settled, key=lambda name: settled[name])
     gain = settled[ORIGINAL] / settled[best_name]
-    bench.report(f"{case.name} {mode.value}: best {best_name}, {gain:.3f}× the original")
+    told = f"best {best_name}, {gain:.3f}× the original, of {len(contenders)} distinct settings"
+    bench.report(f"{case.name} {mode.value}: {told}")
     found = CaseSweep(
         case=case,
         original_launches=launches,

@@ -132,7 +132,7 @@ def _preferred(inside: Sequence[Point], shared: set[Key]) -> Key:
     """The original if it is good enough, else the fastest; of equals the one with fewer programs and warps."""
     if () in shared:
         return ()
-    return min(shared, key=lambda key: (sum(math.log(p.times_ms[key]) for p in inside), sum(v for _, v in key)))
+    return min(shared, key=lambda key: (math.fsum(math.log(p.times_ms[key]) for p in inside), sum(v for _, v in key)))
 
 
 def narrowed(table: SettingsTable, width: int, rows: int) -> SettingsTable:

@@ -10,10 +10,18 @@ from warpsmith.source.jit import describe
 from warpsmith.source.knobs import Site, knobs, sites
 from warpsmith.source.launches import read
 from warpsmith.source.opportunities import opportunities
+from warpsmith.source.syntax import too_deep
 
 
 def scan(source: str) -> SourceAudit:
     """The audit of a source. Raises PreflightError naming the line where it is no Python."""
+    try:
+        return _audit(source)
+    except RecursionError as error:
+        raise too_deep() from error
+
+
+def _audit(source: str) -> SourceAudit:
     reading = read(source)
     found = sites(reading)
     described = tuple(describe(jit) for jit in reading.jits.values())

@@ -24,13 +24,22 @@ def parse(source: str) -> ast.Module:
     except SyntaxError as error:
         line = error.lineno if error.lineno is not None else 1
         raise PreflightError(f"line {line}: the source is not valid Python: {error.msg}") from error
-    except ValueError as error:
-        raise PreflightError(f"line 1: the source is not valid Python: {error}") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        raise PreflightError(f"line 1: the source is not valid Python: {why}") from error
 
 
 def equal_syntax_tree(a: str, b: str) -> bool:
     """Whether two sources differ in layout and comments alone. Raises PreflightError."""
-    return ast.dump(parse(a)) == ast.dump(parse(b))
+    try:
+        return ast.dump(parse(a)) == ast.dump(parse(b))
+    except RecursionError as error:
+        raise too_deep() from error
+
+
+def too_deep() -> PreflightError:
+    """The error for a source whose tree is deeper than Python can walk."""
+    return PreflightError("line 1: the source is nested too deeply to be read")
 
 
 @dataclass(frozen=True)

@@ -12,28 +12,36 @@ from pathlib import Path
 
 from warpsmith.contracts.approval import Approval, Approvals, Gate
 from warpsmith.contracts.errors import ApprovalRequired, UsageError
+from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchResult
 from warpsmith.contracts.variant import Variant
 from warpsmith.project.snapshot import file_sha256
+from warpsmith.stages.pages import expect_file, expect_named_files
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 
 
 def state_of(workspace: Workspace, *, terminal_only: bool = False) -> RunState:
-    """Where the run stands, read from its workspace. `terminal_only`: only a yes from a terminal opens a gate."""
+    """Where the run stands, read from its workspace. `terminal_only`: only a yes from a terminal opens a gate.
+
+    Raises UsageError where a document that the rest of the run builds on is damaged, or a file that one names is gone.
+    """
     if not workspace.request.is_file():
         return RunState.NEW
     request = read_document(workspace.request, Request)
     if not workspace.profile.is_file():
         return RunState.PROFILE
+    if workspace.search_result.is_file() and workspace.final_result.is_file():
+        return RunState.DONE
+    read_document(workspace.profile, Profile)
+    expect_file(workspace, workspace.original, workspace.profile)
     if not workspace.search_result.is_file():
         opened = _open(workspace, request, Gate.OPTIMIZE, terminal_only=terminal_only)
         return RunState.OPTIMIZE if opened else RunState.WAITING_OPTIMIZE
-    if workspace.final_result.is_file():
-        return RunState.DONE
-    winner = read_document(workspace.search_result, SearchResult).winner
-    if winner is None or _open(workspace, request, Gate.FINALIZE, terminal_only=terminal_only):
+    search = read_document(workspace.search_result, SearchResult)
+    expect_named_files(workspace, search)
+    if search.winner is None or _open(workspace, request, Gate.FINALIZE, terminal_only=terminal_only):
         return RunState.FINALIZE
     return RunState.WAITING_FINALIZE
 
@@ -110,7 +118,10 @@ def require(workspace: Workspace, request: Request, gate: Gate, *, terminal_only
 def _open(workspace: Workspace, request: Request, gate: Gate, *, terminal_only: bool = False) -> bool:
     if request.autonomous and not terminal_only:
         return True
-    evidence, winner = _evidence(workspace, gate), _winner_sha256(workspace, gate)
+    evidence = _evidence(workspace, gate)
+    if not evidence.is_file():
+        return False  # nothing that a yes could have been given for
+    winner = _winner_sha256(workspace, gate)
     return any(
         approval.gate is gate
         and approval.run_id == request.run_id
@@ -130,7 +141,10 @@ def _winner_sha256(workspace: Workspace, gate: Gate) -> str | None:
     if gate is Gate.OPTIMIZE or not workspace.search_result.is_file():
         return None
     winner = read_document(workspace.search_result, SearchResult).winner
-    return None if winner is None else file_sha256(workspace.variant(winner))
+    if winner is None:
+        return None
+    expect_file(workspace, workspace.variant(winner), workspace.search_result)
+    return file_sha256(workspace.variant(winner))
 
 
 def _approvals(workspace: Workspace) -> tuple[Approval, ...]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import shutil
 import sys
 from importlib import metadata
+from pathlib import Path
 
 from warpsmith.contracts.base import Contract
-from warpsmith.contracts.errors import Unavailable
+from warpsmith.contracts.errors import Unavailable, WarpsmithError
 from warpsmith.device.architecture import architecture_of
+from warpsmith.device.builds import other_backend
 from warpsmith.device.gpus import gpus
+from warpsmith.project.config import load_config
+from warpsmith.project.discover import find_root, list_targets
+from warpsmith.project.recordings import RecordedRun
 
 #: The Triton versions that the code supports, inclusive minor versions.
 SUPPORTED_TRITON = ((3, 6), (3, 9))
@@ -24,8 +29,8 @@ class Finding(Contract):
     consequence: str | None = None
 
 
-def examine() -> tuple[Finding, ...]:
-    """Every finding, in the order a person would look."""
+def examine(start: Path) -> tuple[Finding, ...]:
+    """Every finding, in the order a person would look; the recordings are those of the project at `start`."""
     return (
         *_gpus(),
         _torch(),
@@ -33,7 +38,29 @@ def examine() -> tuple[Finding, ...]:
         _tool("ncu", "no hardware counters; the profile goes on with durations and compiled code"),
         _tool("compute-sanitizer", "no memory checker"),
         Finding(name="python", ok=True, found=".".join(str(part) for part in sys.version_info[:3])),
+        *_recordings(start),
     )
+
+
+def _recordings(start: Path) -> list[Finding]:
+    """Which kernels can be replayed where there is no GPU. None outside a project."""
+    try:
+        root = find_root(start)
+        targets = list_targets(root, load_config(root))
+    except WarpsmithError:
+        return []
+    return [found for kernel, path in targets.items() if (found := _recording(RecordedRun.of(path, kernel)))]
+
+
+def _recording(recorded: RecordedRun) -> Finding | None:
+    name = f"recording {recorded.kernel}"
+    try:
+        recording = recorded.read()
+    except WarpsmithError as error:
+        return Finding(name=name, ok=False, found=error.message, consequence="it cannot be replayed")
+    if recording is None:
+        return None
+    return Finding(name=name, ok=True, found=f"{recording.origin}; replayed where there is no GPU")
 
 
 def _gpus() -> list[Finding]:
@@ -60,6 +87,10 @@ def _package(name: str, consequence: str) -> Finding:
 
 def _torch() -> Finding:
     finding = _package("torch", "nothing can be measured")
+    if (backend := other_backend()) is not None:
+        return finding.model_copy(
+            update={"ok": False, "consequence": f"built for {backend}; NVIDIA only: nothing can be measured"}
+        )
     if not finding.found.endswith("+cpu"):
         return finding
     return finding.model_copy(update={"ok": False, "consequence": "a build without CUDA: it finds no GPU"})
@@ -70,7 +101,7 @@ def _triton() -> Finding:
     if not finding.ok:
         return finding
     low, high = SUPPORTED_TRITON
-    version = tuple(int(part) for part in finding.found.split(".")[:2])
+    version = tuple(int(part) if part.isdecimal() else 0 for part in finding.found.split(".")[:2])
     if low <= version <= high:
         return finding
     wanted = f"{low[0]}.{low[1]} to {high[0]}.{high[1]}"

@@ -6,6 +6,8 @@ way forward from there is passing tests or the original's bytes again.
 
 from __future__ import annotations
 
+import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +18,13 @@ from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult, TestRun
 from warpsmith.contracts.verdict import Outcome
-from warpsmith.project.apply import apply, revert
+from warpsmith.project.apply import apply, clear, revert
+from warpsmith.project.commands import import_path
+from warpsmith.project.demonstration import is_demonstration
 from warpsmith.project.snapshot import expect_sha256, file_sha256, sha256_of
 from warpsmith.project.style import run_style
 from warpsmith.project.tests_gate import run_tests
+from warpsmith.source.encoding import decoded
 from warpsmith.source.syntax import equal_syntax_tree
 from warpsmith.stages.checkpoints import require
 from warpsmith.stages.judge import check_all, measure_host_times, measure_memories
@@ -31,6 +36,9 @@ from warpsmith.workspace.documents import read_document, write_document
 
 #: The confirmation runs on inputs that no search has seen.
 FRESH_SEED_OFFSET = 1000
+
+#: What a person is told step by step.
+STEPS = 3
 
 
 def finalize(session: Session) -> FinalResult:
@@ -47,6 +55,7 @@ def finalize(session: Session) -> FinalResult:
         reason = f"no variant was accepted: {search.stop_reason}"
         return _conclude(session, profile, search, _result(session, search, FinalOutcome.NO_IMPROVEMENT, reason), None)
     production = session.root / profile.source
+    clear(production)
     accepted = _guard(session, profile, search, production)
     confirmation = _confirm(session, profile, search)
     if confirmation.verdict.outcome is not Outcome.ACCEPTED:
@@ -64,8 +73,13 @@ def _guard(session: Session, profile: Profile, search: SearchResult, production:
     Whatever is done to the file afterwards is done to exactly that.
     """
     assert search.winner is not None
-    if profile.origin.kind is not OriginKind.MEASURED:
-        raise Rejected(f"the winner was not measured on a GPU ({profile.origin}); only measured winners are applied")
+    replayed_in_a_copy = profile.origin.kind is OriginKind.RECORDED and is_demonstration(session.root)
+    if profile.origin.kind is not OriginKind.MEASURED and not replayed_in_a_copy:
+        raise Rejected(
+            f"the winner was not measured here ({profile.origin}); a recorded one is applied only in a demonstration "
+            "copy",
+            next_command=f"warpsmith demo {session.request.kernel}",
+        )
     winner = session.workspace.variant(search.winner)
     if file_sha256(winner) != search.winner_sha256:
         raise Rejected(f"{session.workspace.relative(winner)} is not the file that was measured; run optimize again")
@@ -90,12 +104,12 @@ def _confirm(session: Session, profile: Profile, search: SearchResult) -> Confir
     bench = replace(session.bench(spec, profile.device), seed=session.request.seed + FRESH_SEED_OFFSET)
     winner = source_ref(session.workspace.variant(search.winner))
     sides = contenders(**{ORIGINAL: bench.original, OPTIMIZED: winner})
-    session.progress.note("checking the winner on new inputs")
+    session.progress.step("confirming the winner on new inputs, in a new process", 1, of=STEPS)
     correctness = check_all(bench, winner)
     timings: list[Timing] = []
     todo = pairs(spec.cases, spec.modes)
     for index, (case, mode) in enumerate(todo):
-        session.progress.note(f"confirming {case.name} {mode.value} ({index + 1} of {len(todo)})")
+        session.progress.note(f"confirming {case.name} {mode.value}", index, len(todo))
         timings.extend(with_providers(bench, sides, case, mode))
     memories = measure_memories(bench, sides)
     both = tuple(t for t in timings if OPTIMIZED in t.failures or any(b.contender == OPTIMIZED for b in t.blocks))
@@ -117,25 +131,26 @@ def _apply_behind_tests(session: Session, search: SearchResult, production: Path
     assert search.winner is not None and search.winner_sha256 is not None
     workspace = session.workspace
     original, winner = workspace.original.read_bytes(), workspace.variant(search.winner).read_bytes()
-    applied = accepted
+    applied = search.winner_sha256 if accepted == sha256_of(original) else accepted
     expect_sha256(production, accepted)
-    if accepted == sha256_of(original):
-        workspace.log("applying", winner=search.winner)
-        apply(production, winner, expected_sha256=accepted)
-        applied = search.winner_sha256
-    session.progress.note("running the kernel's own tests on the winner")
     try:
+        if accepted != applied:
+            workspace.log("applying", winner=search.winner)
+            apply(production, winner, expected_sha256=accepted)
+        session.progress.step("the kernel's own tests on the winner", 2, of=STEPS)
         tests = _tests(session)
+        if file_sha256(production) != applied:
+            raise Rejected(
+                f"{production.name} was changed by somebody while its tests ran; it is left as it is now",
+                next_command=shlex.join(["cp", workspace.relative(workspace.original), workspace.relative(production)]),
+            )
+        if not tests.passed:
+            revert(production, original, expected_sha256=applied)
     except BaseException:
-        revert(production, original, expected_sha256=applied)
+        if file_sha256(production) == applied:
+            revert(production, original, expected_sha256=applied)
         raise
-    if file_sha256(production) != applied:
-        raise Rejected(
-            f"{production.name} was changed by somebody while its tests ran; it is left as it is now",
-            next_command=f"cp {workspace.relative(workspace.original)} {workspace.relative(production)}",
-        )
     if not tests.passed:
-        revert(production, original, expected_sha256=applied)
         workspace.log("reverted", winner=search.winner)
         again = _tests(session)
         reason = (
@@ -158,8 +173,13 @@ def _take_back(session: Session, production: Path, accepted: str) -> None:
 
 
 def _tests(session: Session) -> TestRun:
-    spec = session.describe()
-    return run_tests(session.root, session.config.test_command, spec.tests, log_path=session.workspace.tests_log)
+    return run_tests(
+        session.root,
+        session.config.test_command,
+        session.describe().tests,
+        log_path=session.workspace.tests_log,
+        env={**os.environ, "PYTHONPATH": import_path(session.root)},
+    )
 
 
 def _style(session: Session, production: Path, measured: bytes, applied: str) -> tuple[str, str]:
@@ -181,8 +201,8 @@ def _style(session: Session, production: Path, measured: bytes, applied: str) ->
 def _same_code(measured: bytes, other: bytes) -> bool:
     """Whether only the layout differs. False for what is no Python source."""
     try:
-        return equal_syntax_tree(measured.decode(), other.decode())
-    except (UnicodeDecodeError, PreflightError):
+        return equal_syntax_tree(decoded(measured, ""), decoded(other, ""))
+    except PreflightError:
         return False
 
 
@@ -193,6 +213,7 @@ def _result(session: Session, search: SearchResult, outcome: FinalOutcome, reaso
         reason=reason,
         winner=search.winner,
         original_sha256=file_sha256(session.workspace.original),
+        origin=search.origin,
     )
 
 
@@ -201,6 +222,7 @@ def _conclude(
 ) -> FinalResult:
     if confirmation is not None:
         result = result.model_copy(update={"confirmation": confirmation.verdict})
+    session.progress.step("report and plots", STEPS, of=STEPS)
     write_report(session, profile, search, result, confirmation)
     write_document(session.workspace.final_result, result)
     session.workspace.log("finished", outcome=result.outcome.value)

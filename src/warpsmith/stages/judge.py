@@ -85,14 +85,15 @@ def check_all(bench: Bench, source: SourceRef) -> Correctness:
 
 
 def _compile_failure(bench: Bench, standing: Standing) -> str | None:
-    for case in bench.spec.tuning_cases:
-        for mode in bench.spec.passes:
-            question = Compile(
-                target=bench.target, seed=bench.seed, source=standing.source, case=case, mode=mode, launch=True
-            )
-            (compiled,) = bench.ask(question, CompiledAnswer).compiled
-            if compiled.failure is not None:
-                return f"{case.name}, {mode.value}: {compiled.failure}"
+    pairs = [(case, mode) for case in bench.spec.tuning_cases for mode in bench.spec.passes]
+    for index, (case, mode) in enumerate(pairs):
+        bench.report(f"{standing.name}: compiling for {case.name} {mode.value}", index, len(pairs))
+        question = Compile(
+            target=bench.target, seed=bench.seed, source=standing.source, case=case, mode=mode, launch=True
+        )
+        (compiled,) = bench.ask(question, CompiledAnswer).compiled
+        if compiled.failure is not None:
+            return f"{case.name}, {mode.value}: {compiled.failure}"
     return None
 
 
@@ -151,20 +152,20 @@ def time_pairs(
     """One interleaved comparison a pair. Raises WorkerError."""
     timings: list[Timing] = []
     for index, (case, mode) in enumerate(pairs):
-        bench.report(f"{sides[-1].name}: timing {case.name} {mode.value} ({index + 1} of {len(pairs)})")
+        bench.report(f"{sides[-1].name}: timing {case.name} {mode.value}", index, len(pairs))
         timings.append(bench.time(sides, case, mode, rounds=rounds))
     return tuple(timings)
 
 
 def measure_memories(bench: Bench, sides: Sequence[Contender]) -> tuple[Memory, ...]:
     """Peak memory at the tuning cases, every mode. Raises WorkerError."""
-    return tuple(
-        bench.ask(
-            MeasureMemory(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=case, mode=mode), Memory
-        )
-        for case in bench.spec.tuning_cases
-        for mode in bench.spec.modes
-    )
+    memories: list[Memory] = []
+    pairs = [(case, mode) for case in bench.spec.tuning_cases for mode in bench.spec.modes]
+    for index, (case, mode) in enumerate(pairs):
+        bench.report(f"{sides[-1].name}: peak memory at {case.name} {mode.value}", index, len(pairs))
+        question = MeasureMemory(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=case, mode=mode)
+        memories.append(bench.ask(question, Memory))
+    return tuple(memories)
 
 
 def measure_host_times(bench: Bench, sides: Sequence[Contender]) -> tuple[HostTime, ...]:
@@ -172,10 +173,11 @@ def measure_host_times(bench: Bench, sides: Sequence[Contender]) -> tuple[HostTi
     smallest = min(
         bench.spec.tuning_cases, key=lambda case: bench.spec.costs[case.name][bench.spec.modes[0]].bytes_moved
     )
-    return tuple(
-        bench.ask(
-            MeasureHostTime(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=smallest, mode=mode),
-            HostTime,
+    host_times: list[HostTime] = []
+    for index, mode in enumerate(bench.spec.passes):
+        bench.report(f"{sides[-1].name}: host time of {mode.value}", index, len(bench.spec.passes))
+        question = MeasureHostTime(
+            target=bench.target, seed=bench.seed, contenders=tuple(sides), case=smallest, mode=mode
         )
-        for mode in bench.spec.passes
-    )
+        host_times.append(bench.ask(question, HostTime))
+    return tuple(host_times)

@@ -27,10 +27,11 @@ from warpsmith.search.strategies import CATALOGUE
 from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal, narrow
 from warpsmith.search.strategies.settings import SettingsSweep
 from warpsmith.search.table import narrowed, row_count
+from warpsmith.source.encoding import encoded
 from warpsmith.source.scan import scan
-from warpsmith.stages.judge import Judgement, Rules, Standing, judge
-from warpsmith.stages.session import Session, source_ref
-from warpsmith.stages.timings import COPY, contenders
+from warpsmith.stages.judge import Judgement, Rules, Standing, judge, time_pairs
+from warpsmith.stages.session import Session, source_ref, text_of
+from warpsmith.stages.timings import COPY, contenders, pairs
 from warpsmith.verdict.statistics import noise_floor
 from warpsmith.verdict.stopping import stop_reason
 from warpsmith.workspace.documents import read_document, write_bytes, write_document, write_text
@@ -54,7 +55,7 @@ class Search:
     def best_text(self) -> str:
         if self.best is None:
             return self.original_text
-        return self.session.workspace.variant(self.best.number).read_text(encoding="utf-8")
+        return text_of(self.session.workspace.variant(self.best.number))
 
 
 def optimize(session: Session) -> SearchResult:
@@ -68,7 +69,8 @@ def optimize(session: Session) -> SearchResult:
     profile = read_document(workspace.profile, Profile)
     expect_sha256(workspace.original, profile.source_sha256)
     bench = session.bench(session.describe(), profile.device)
-    text = workspace.original.read_text(encoding="utf-8")
+    text = text_of(workspace.original)
+    session.progress.step("noise floor: the original against a copy of itself")
     floor = _noise_floor(bench, session.request.goal, text)
     rules = Rules(session.request.goal, session.config.thresholds, floor)
     search = Search(session, profile, bench, rules, text)
@@ -80,6 +82,7 @@ def optimize(session: Session) -> SearchResult:
         stop_reason=reason,
         noise_floor=floor,
         variants=tuple(variant.number for variant in search.variants),
+        origin=profile.origin,
     )
     write_text(workspace.comparison, render_comparison(search.variants, result.winner, reason, origin=profile.origin))
     write_document(workspace.search_result, result)
@@ -133,8 +136,9 @@ def _try(search: Search, recommendation: Recommendation) -> None:
         hypothesis=f"{strategy.hypothesis} {recommendation.why}",
         predicted_low=base_gain * recommendation.predicted_low,
         predicted_high=base_gain * recommendation.predicted_high,
+        origin=search.profile.origin,
     )
-    session.progress.step(f"v{variant.number}: {strategy.title}", variant.number, session.request.max_variants)
+    session.progress.step(f"v{variant.number}: {strategy.title}", variant.number, at_most=session.request.max_variants)
     _write(search, variant)
     base_text = search.best_text
     ground = Ground(base_text, scan(base_text), search.profile, search.bench, search.inert)
@@ -156,7 +160,7 @@ def _try(search: Search, recommendation: Recommendation) -> None:
 def _judge(search: Search, variant: Variant, proposal: Proposal) -> Judgement:
     path = search.session.workspace.variant(variant.number)
     original = search.session.workspace.original.read_bytes()
-    write_bytes(path, with_line_endings_of(original, proposal.source.encode()))
+    write_bytes(path, with_line_endings_of(original, encoded(proposal.source, original)))
     best = search.best
     standing = Standing(
         name=f"v{variant.number}",
@@ -253,21 +257,21 @@ def _write(
             search.profile.device,
             sources={f"v{variant.number}": variant.source_sha256} if variant.source_sha256 else None,
         )
-        write_text(workspace.results_csv(variant.number), to_csv(frame))
+        write_text(workspace.results_csv(variant.number), to_csv(frame, variant.origin))
     if proposal is not None and proposal.sweeps:
         readings = [reading for sweep in proposal.sweeps for reading in sweep.readings]
         original_ms = {
             (each.case.name, sweep.mode): each.original_ms for sweep in proposal.sweeps for each in sweep.cases
         }
-        write_text(workspace.sweep_csv, to_csv(sweep_frame(readings, original_ms=original_ms)))
+        frame = sweep_frame(readings, original_ms=original_ms)
+        write_text(workspace.sweep_csv, to_csv(frame, variant.origin))
     workspace.log("variant", number=variant.number, status=variant.status.value)
 
 
 def _noise_floor(bench: Bench, goal: Mode, text: str) -> float:
     """The original against an identical copy of itself at every tuning case, by the procedure that judges."""
     sides = contenders(**{ORIGINAL: bench.original, COPY: bench.keep(COPY, text)})
-    bench.report("noise floor: the original against a copy of itself")
-    timings = [bench.time(sides, case, goal) for case in bench.spec.tuning_cases]
+    timings = time_pairs(bench, sides, pairs(bench.spec.tuning_cases, [goal]))
     return noise_floor(timings, ORIGINAL, COPY)
 
 

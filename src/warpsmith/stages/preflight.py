@@ -5,14 +5,31 @@ Each failure says what, where, and what to do.
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
+from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.measurement import Correctness
 from warpsmith.contracts.target import TargetSpec
+from warpsmith.device.known_gpus import known_gpu
 from warpsmith.diagnose.evidence import Launches
-from warpsmith.measure.worker.protocol import Check, Compile, CompiledAnswer
-from warpsmith.stages.session import Session
+from warpsmith.measure.worker.protocol import (
+    Check,
+    Compile,
+    CompiledAnswer,
+    CompileOffline,
+    Describe,
+    TargetRef,
+    WorkerError,
+    answer_of,
+)
+from warpsmith.project.snapshot import file_sha256, read_source
+from warpsmith.source.encoding import decoded
+from warpsmith.source.scan import scan
+from warpsmith.stages.session import Session, source_ref, worker_without_gpu
 
 #: Machine epsilon, IEEE 754 and bfloat16.
 EPSILON = {DType.FLOAT32: 2.0**-23, DType.FLOAT16: 2.0**-10, DType.BFLOAT16: 2.0**-7}
@@ -21,17 +38,56 @@ EPSILON = {DType.FLOAT32: 2.0**-23, DType.FLOAT16: 2.0**-10, DType.BFLOAT16: 2.0
 MAX_ORIGINAL_EPSILONS = 16.0
 
 
-def preflight_files(session: Session, spec: TargetSpec) -> None:
+def preflight_files(root: Path, spec: TargetSpec) -> None:
     """The tests that the target names exist. Raises PreflightError."""
     paths = [argument.partition("::")[0] for argument in spec.tests if not argument.startswith("-")]
-    missing = [path for path in paths if not (session.root / path).exists()]
+    missing = [path for path in paths if not (root / path).exists()]
     if missing:
-        raise PreflightError(f"{spec.target_file} names tests that are not there: {', '.join(missing)}")
+        raise PreflightError(
+            f"{spec.target_file} names tests that are not there: {', '.join(missing)}",
+            next_command=f"edit {shlex.quote(spec.target_file)}",
+        )
     if not paths:
         raise PreflightError(
-            f"{spec.target_file} names no tests: without them a winner could not be applied safely",
-            next_command=f"add tests=(...) to {spec.target_file}",
+            f"{spec.target_file} names no tests: without them a winner could not be applied safely; add tests=(...)",
+            next_command=f"edit {shlex.quote(spec.target_file)}",
         )
+
+
+def preflight_source(content: bytes, spec: TargetSpec) -> SourceAudit:
+    """What the source says. Raises PreflightError naming file and line where it is no Python."""
+    text = decoded(content, spec.source)
+    edit = f"edit {shlex.quote(spec.source)}"
+    if not text.strip():
+        raise PreflightError(f"{spec.source}, line 1: the file is empty; expected a Triton kernel", next_command=edit)
+    try:
+        return scan(text)
+    except PreflightError as error:
+        raise PreflightError(f"{spec.source}, {error.message}", next_command=edit) from error
+
+
+def preflight_without_gpu(root: Path, target_path: Path) -> None:
+    """What needs no GPU to be seen: the target loads, its files are there, its source is Python, its call launches.
+
+    Raises PreflightError for what a GPU would not mend either.
+    """
+    target = TargetRef(path=str(target_path), root=str(root), sha256=file_sha256(target_path))
+    with worker_without_gpu(root) as worker:
+        try:
+            spec = answer_of(worker, Describe(target=target), TargetSpec)
+            preflight_files(root, spec)
+            preflight_source(read_source(root / spec.source), spec)
+            case, mode, source = spec.tuning_cases[0], spec.passes[0], source_ref(root / spec.source)
+            question = CompileOffline(target=target, source=source, case=case, mode=mode, gpu=known_gpu("H200"))
+            (compiled,) = answer_of(worker, question, CompiledAnswer).compiled
+        except WorkerError as error:
+            if error.failure.status not in ("bad_target", "import_failed"):
+                return  # what a process without a GPU cannot do says nothing of the target
+            raise PreflightError(
+                f"the target cannot be used: {error}", next_command=f"edit {shlex.quote(str(target_path))}"
+            ) from error
+    if compiled.failure is None and not compiled.launches:
+        raise _launched_nothing(spec, case, mode)
 
 
 def preflight_launches(session: Session, spec: TargetSpec) -> Launches:
@@ -51,12 +107,16 @@ def _launches(session: Session, spec: TargetSpec, case: Case, mode: Mode) -> tup
     if compiled.failure is not None:
         raise PreflightError(f"{spec.source} fails at {case.name}, {mode.value}: {compiled.failure}")
     if not compiled.launches:
-        raise PreflightError(
-            f"calling {spec.name} at {case.name}, {mode.value}, launched no Triton kernel of {spec.source}; "
-            "does `call` in the target take the kernel from the module it is handed?",
-            next_command=f"edit {spec.target_file}",
-        )
+        raise _launched_nothing(spec, case, mode)
     return compiled.launches
+
+
+def _launched_nothing(spec: TargetSpec, case: Case, mode: Mode) -> PreflightError:
+    return PreflightError(
+        f"calling {spec.name} at {case.name}, {mode.value}, launched no Triton kernel of {spec.source}; "
+        "does `call` in the target take the kernel from the module it is handed?",
+        next_command=f"edit {shlex.quote(spec.target_file)}",
+    )
 
 
 def preflight_correctness(session: Session, spec: TargetSpec) -> Correctness:
@@ -73,7 +133,7 @@ def preflight_correctness(session: Session, spec: TargetSpec) -> Correctness:
         raise PreflightError(
             f"the original does not pass its own gate: {correctness.failures[0]}"
             + (f" (and {len(correctness.failures) - 1} more)" if len(correctness.failures) > 1 else ""),
-            next_command=f"edit {spec.target_file}",
+            next_command=f"edit {shlex.quote(spec.target_file)}",
         )
     for check in correctness.checks:
         for error in check.errors:
@@ -82,6 +142,6 @@ def preflight_correctness(session: Session, spec: TargetSpec) -> Correctness:
                 raise PreflightError(
                     f"the reference disagrees with the original at {check.case.name}, {error.output}: "
                     f"root mean square error {error.original_rms:.3g}, expected below {allowed:.3g}",
-                    next_command=f"edit `reference` in {spec.target_file}",
+                    next_command=f"edit {shlex.quote(spec.target_file)}",
                 )
     return correctness

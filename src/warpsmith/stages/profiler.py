@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.device import DeviceFacts, Origin, OriginKind
+from warpsmith.contracts.device import DeviceFacts, TargetGpu
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.measurement import ORIGINAL, Contender, Counters, Memory, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.target import TargetSpec
+from warpsmith.device.known_gpus import known_gpu, target_gpu_of
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.profile import assemble
 from warpsmith.measure.worker.protocol import Count, Inspect, MeasureMemory
-from warpsmith.project.snapshot import file_sha256
+from warpsmith.project.snapshot import file_sha256, read_source
 from warpsmith.report.pages import render_profile
 from warpsmith.report.tables import baseline_frame, to_csv
 from warpsmith.search.bench import Bench
-from warpsmith.source.scan import scan
-from warpsmith.stages.preflight import preflight_correctness, preflight_files, preflight_launches
+from warpsmith.stages.offline import compile_offline
+from warpsmith.stages.preflight import preflight_correctness, preflight_files, preflight_launches, preflight_source
 from warpsmith.stages.session import Session
 from warpsmith.stages.timings import contenders, pairs, providers_at, with_providers
 from warpsmith.workspace.documents import write_bytes, write_document, write_text
+
+#: What a person is told step by step, and one more where code is compiled for a GPU that is not there.
+STEPS = 5
 
 
 def profile(session: Session) -> Profile:
     """Runs stage 1 and writes profile.json and profile.md. Raises PreflightError, WorkerError."""
     progress, workspace = session.progress, session.workspace
-    progress.step("pre-flight")
+    progress.step("pre-flight", 1, of=_steps(session))
     spec = session.describe()
     _settle_goal(session, spec)
-    preflight_files(session, spec)
+    preflight_files(session.root, spec)
     _snapshot(session, spec)
-    try:
-        audit = scan(workspace.original.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise PreflightError(f"{spec.source} is not UTF-8: {error.reason} at byte {error.start}") from error
+    audit = preflight_source(read_source(workspace.original), spec)
     launches = preflight_launches(session, spec)
-    progress.step("device facts and ceilings")
+    progress.step("device facts and ceilings", 2, of=_steps(session))
     device = session.ask(Inspect(target=session.target), DeviceFacts)
-    progress.step(f"correctness of the original at {len(spec.cases)} cases")
+    progress.step(f"correctness of the original at {len(spec.cases)} cases", 3, of=_steps(session))
     preflight_correctness(session, spec)
     bench = session.bench(spec, device)
     timings, memories = _baselines(session, bench)
@@ -51,14 +52,27 @@ def profile(session: Session) -> Profile:
         memories=memories,
         counters=counters,
     )
-    result = assemble(
-        evidence, session.request, Origin(kind=OriginKind.MEASURED, gpu=device.name, date=device.measured_at[:10])
-    )
-    write_text(workspace.baseline_csv, to_csv(baseline_frame(spec, timings, memories, device)))
+    result = assemble(evidence, session.request, session.origin(device))
+    if (gpu := _gpu_to_compile_for(session, device)) is not None:
+        progress.step(f"compiling for {gpu.name}, with no GPU", 6, of=_steps(session))
+        result = result.model_copy(update={"offline": compile_offline(session, spec, bench.original, gpu)})
+    write_text(workspace.baseline_csv, to_csv(baseline_frame(spec, timings, memories, device), result.origin))
     write_text(workspace.profile_page, render_profile(result))
     write_document(workspace.profile, result)
     workspace.log("profiled")
     return result
+
+
+def _steps(session: Session) -> int:
+    request = session.request
+    return STEPS + int(request.target_gpu is not None or request.recording is not None)
+
+
+def _gpu_to_compile_for(session: Session, device: DeviceFacts) -> TargetGpu | None:
+    """The GPU that was asked for, or on replay the one that was recorded; a run on a GPU has its own code's facts."""
+    if session.request.target_gpu is not None:
+        return known_gpu(session.request.target_gpu)
+    return None if session.request.recording is None else target_gpu_of(device)
 
 
 def _settle_goal(session: Session, spec: TargetSpec) -> None:
@@ -84,7 +98,7 @@ def _snapshot(session: Session, spec: TargetSpec) -> None:
     """The production file's bytes, kept once. Raises PreflightError where the file has changed since."""
     production, snapshot = session.root / spec.source, session.workspace.original
     if not snapshot.is_file():
-        write_bytes(snapshot, production.read_bytes())
+        write_bytes(snapshot, read_source(production))
     if file_sha256(snapshot) != spec.source_sha256:
         raise PreflightError(
             f"{spec.source} has changed since this run began",
@@ -96,11 +110,11 @@ def _baselines(session: Session, bench: Bench) -> tuple[tuple[Timing, ...], tupl
     """Speed of the original and every provider at every case and mode, and their peak memory."""
     spec, sides = bench.spec, contenders(**{ORIGINAL: bench.original})
     todo = pairs(spec.cases, spec.modes)
-    session.progress.step(f"baselines: {', '.join((ORIGINAL, *spec.providers))}")
+    session.progress.step(f"baselines: {', '.join((ORIGINAL, *spec.providers))}", 4, of=_steps(session))
     timings: list[Timing] = []
     memories: list[Memory] = []
     for index, (case, mode) in enumerate(todo):
-        session.progress.note(f"{case.name} {mode.value} ({index + 1} of {len(todo)})")
+        session.progress.note(f"{case.name} {mode.value}", index, len(todo))
         timings.extend(with_providers(bench, sides, case, mode))
         everyone = (*sides, *(Contender(name=name) for name in providers_at(spec, case)))
         question = MeasureMemory(target=bench.target, seed=bench.seed, contenders=everyone, case=case, mode=mode)
@@ -110,12 +124,13 @@ def _baselines(session: Session, bench: Bench) -> tuple[tuple[Timing, ...], tupl
 
 def _counters(session: Session, bench: Bench) -> tuple[Counters, ...]:
     """Hardware counters of each pass at the heaviest tuning case."""
-    session.progress.step("hardware counters (ncu)")
+    session.progress.step("hardware counters (ncu)", 5, of=_steps(session))
     costs, first_mode = bench.spec.costs, bench.spec.modes[0]
     heaviest = max(bench.spec.tuning_cases, key=lambda case: costs[case.name][first_mode].bytes_moved)
     counters: list[Counters] = []
-    for case, mode in pairs([heaviest], bench.spec.passes):
-        session.progress.note(f"ncu: {case.name} {mode.value}")
+    todo = pairs([heaviest], bench.spec.passes)
+    for index, (case, mode) in enumerate(todo):
+        session.progress.note(f"ncu: {case.name} {mode.value}", index, len(todo))
         question = Count(target=bench.target, seed=bench.seed, source=bench.original, case=case, mode=mode)
         counters.append(session.ask(question, Counters))
         if counters[-1].unavailable is not None:

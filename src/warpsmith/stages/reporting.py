@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from warpsmith.contracts.measurement import Correctness, Memory, Timing
@@ -15,7 +16,7 @@ from warpsmith.report.diff import unified_diff
 from warpsmith.report.figures import save_plots
 from warpsmith.report.pages import render_html, render_report
 from warpsmith.report.rows import provider_rows
-from warpsmith.stages.session import Session
+from warpsmith.stages.session import Session, text_of
 from warpsmith.workspace.documents import read_document, write_text
 
 
@@ -41,7 +42,7 @@ def write_report(
     rows = provider_rows(confirmation.timings, confirmation.memories) if confirmation else ()
     speedups = confirmation.verdict.cases if confirmation else ()
     applied = result.outcome is FinalOutcome.APPLIED
-    restore = (f"cp {workspace.relative(workspace.original)} {profile.source}",) if applied else ()
+    restore = (shlex.join(["cp", workspace.relative(workspace.original), profile.source]),) if applied else ()
     context = ReportContext(
         request=request,
         profile=profile,
@@ -73,6 +74,5 @@ def _command(request: Request) -> str:
 def _diff(session: Session, profile: Profile, search: SearchResult) -> str:
     """The change to the production file as git would show it."""
     assert search.winner is not None
-    original = session.workspace.original.read_text(encoding="utf-8")
-    applied = (session.root / profile.source).read_text(encoding="utf-8")
+    original, applied = text_of(session.workspace.original), text_of(session.root / profile.source)
     return unified_diff(original, applied, f"a/{profile.source}", f"b/{profile.source}")

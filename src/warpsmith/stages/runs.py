@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.errors import UsageError
+from warpsmith.contracts.errors import PreflightError, UsageError
+from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.request import Request
-from warpsmith.contracts.result import RunState
+from warpsmith.contracts.result import RunState, SearchResult
+from warpsmith.project.apply import clear, revert
+from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
 from warpsmith.stages.checkpoints import state_of
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
@@ -24,30 +28,32 @@ class Options:
     max_variants: int | None = None
     target_speedup: float | None = None
     device: str | None = None
+    target_gpu: str | None = None
     fresh: bool = False
 
     def given(self) -> dict[str, object]:
-        fields = ("goal", "autonomous", "max_variants", "target_speedup", "device")
+        fields = ("goal", "autonomous", "max_variants", "target_speedup", "device", "target_gpu")
         return {name: value for name in fields if (value := getattr(self, name)) is not None}
 
 
-def begin(workspace: Workspace, kernel: str, options: Options) -> Request:
+def begin(workspace: Workspace, kernel: str, options: Options, recording: Recording | None = None) -> Request:
     """The unfinished run's request, or a new one; a finished run moves to history first.
+
+    `recording` is what a new run replays; it is asked what the recorded run was asked.
 
     Raises UsageError where the options contradict an unfinished run.
     """
-    state = state_of(workspace)
-    unfinished = state not in (RunState.NEW, RunState.DONE)
-    if unfinished and not options.fresh:
+    if not options.fresh and state_of(workspace) not in (RunState.NEW, RunState.DONE):
         return _resumed(workspace, kernel, options)
-    if state is not RunState.NEW:
-        archive(workspace)
+    _take_back(workspace)
+    archive(workspace)
     now = datetime.now(timezone.utc)
     request = Request.model_validate(
         {
             "kernel": kernel,
             "run_id": new_run_id(now),
             "created_at": now.isoformat(timespec="seconds"),
+            **(_as_recorded(recording) if recording else {}),
             **options.given(),
         }
     )
@@ -55,6 +61,30 @@ def begin(workspace: Workspace, kernel: str, options: Options) -> Request:
     write_document(workspace.request, request)
     workspace.log("begun", run_id=request.run_id)
     return request
+
+
+def _take_back(workspace: Workspace) -> None:
+    """The original again, where a run that was killed while the winner's tests ran had left the winner, unproven.
+
+    A run that cannot be read has nothing to say here: it makes way as it is.
+    """
+    try:
+        search = read_document(workspace.search_result, SearchResult)
+        profile = read_document(workspace.profile, Profile)
+        original = read_source(workspace.original)
+        found = file_sha256(workspace.root / profile.source)
+    except (UsageError, PreflightError):
+        return
+    if workspace.final_result.is_file() or sha256_of(original) != profile.source_sha256:
+        return
+    clear(workspace.root / profile.source)
+    if found == search.winner_sha256:
+        revert(workspace.root / profile.source, original, expected_sha256=found)
+
+
+def _as_recorded(recording: Recording) -> dict[str, object]:
+    asked = recording.request.model_dump(include={"goal", "max_variants", "target_speedup", "time_budget_s", "seed"})
+    return {**asked, "recording": recording.reference}
 
 
 def _resumed(workspace: Workspace, kernel: str, options: Options) -> Request:

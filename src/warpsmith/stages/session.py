@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
+import shlex
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from warpsmith.contracts.device import DeviceFacts
-from warpsmith.contracts.errors import PreflightError, Unavailable
+from warpsmith.contracts.device import DeviceFacts, Origin, OriginKind
+from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
 from warpsmith.contracts.measurement import SourceRef
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.target import TargetSpec
+from warpsmith.device.builds import require_nvidia
 from warpsmith.device.gpus import Gpu, choose, gpus
 from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
 from warpsmith.measure.worker.protocol import Answer, AnyQuestion, Describe, Identify, TargetRef, WorkerError, answer_of
 from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.discover import find_target
-from warpsmith.project.snapshot import file_sha256, sha256_of
+from warpsmith.project.recordings import RecordedRun
+from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
 from warpsmith.search.bench import Bench
-from warpsmith.workspace.documents import write_text
+from warpsmith.source.encoding import decoded, encoded
+from warpsmith.workspace.documents import write_bytes
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import gpu_lock
 from warpsmith.workspace.store import MeasurementStore
@@ -30,13 +35,22 @@ from warpsmith.workspace.store import MeasurementStore
 #: Chosen: compiling is CPU work; more processes than this only wait for each other's CUDA start-up.
 MAX_COMPILE_WORKERS = 8
 
+#: The UUID that no GPU has: a process that is given it sees none.
+NO_GPU = ""
+
 
 class Progress(Protocol):
-    """Whoever follows a long run. `step` starts something, `note` tells a detail, `best` the best so far."""
+    """Whoever follows a long run. `step` starts something: number so many `of` all, or of those `at_most` to come.
 
-    def step(self, text: str, done: int | None = None, total: int | None = None) -> None: ...
+    `note` tells a detail: what has happened, or, with counts, what begins now that `done` of `total` such items are
+    finished. `best` tells the best so far.
+    """
 
-    def note(self, text: str) -> None: ...
+    def step(
+        self, text: str, number: int | None = None, *, of: int | None = None, at_most: int | None = None
+    ) -> None: ...
+
+    def note(self, text: str, done: int | None = None, total: int | None = None) -> None: ...
 
     def best(self, text: str) -> None: ...
 
@@ -58,16 +72,28 @@ class Session:
         return answer_of(self.worker, question, answer_type)
 
     def describe(self) -> TargetSpec:
-        """The target as data, read anew from its file. Raises PreflightError."""
-        assert self.worker.live is not None
+        """The target as data, read anew from its file; on replay as recorded, but for the source as it is now.
+
+        Raises PreflightError where it cannot be loaded.
+        """
+        question = Describe(target=self.target)
+        if self.worker.live is None:
+            recorded = self.ask(question, TargetSpec)
+            return recorded.model_copy(update={"source_sha256": file_sha256(self.root / recorded.source)})
         try:
-            spec = self.worker.live.ask(Describe(target=self.target))
+            spec = self.worker.live.ask(question)
         except WorkerError as error:
             raise PreflightError(
-                f"the target cannot be loaded: {error}", next_command=f"edit {self.target.path}"
+                f"the target cannot be loaded: {error}", next_command=f"edit {shlex.quote(self.target.path)}"
             ) from error
         assert isinstance(spec, TargetSpec)
+        self.worker.remember(question, spec)
         return spec
+
+    def origin(self, device: DeviceFacts) -> Origin:
+        """Where this run's figures come from."""
+        kind = OriginKind.MEASURED if self.request.recording is None else OriginKind.RECORDED
+        return Origin(kind=kind, gpu=device.name, date=device.measured_at[:10])
 
     @property
     def original(self) -> SourceRef:
@@ -87,10 +113,11 @@ class Session:
         )
 
     def _keep(self, name: str, text: str) -> SourceRef:
-        digest = sha256_of(text.encode())
+        content = encoded(text, read_source(self.workspace.original))
+        digest = sha256_of(content)
         path = self.workspace.scratch / f"{name}_{digest[:12]}.py"
-        if not path.is_file():
-            write_text(path, text)
+        if not path.is_file() or file_sha256(path) != digest:
+            write_bytes(path, content)
         return SourceRef(path=str(path), sha256=digest)
 
 
@@ -99,31 +126,73 @@ def source_ref(path: Path) -> SourceRef:
     return SourceRef(path=str(path), sha256=file_sha256(path))
 
 
+def text_of(path: Path) -> str:
+    """A source as text. Raises PreflightError where it cannot be read, or not as Python would read it."""
+    return decoded(read_source(path), str(path))
+
+
 @contextmanager
 def open_session(
     root: Path, config: ProjectConfig, workspace: Workspace, request: Request, progress: Progress
 ) -> Iterator[Session]:
-    """A session with a live worker on the GPU that the request names. Raises Unavailable where there is none."""
+    """A session that measures on the GPU that the request names, or replays the recording that the run began with.
+
+    Raises Unavailable where there is no such GPU, UsageError where there is no such recording any more.
+    """
     target_path = find_target(root, config, request.kernel)
     target = TargetRef(path=str(target_path), root=str(root), sha256=file_sha256(target_path))
-    gpu = gpu_for(request.device)
-    with gpu_lock(gpu.uuid):
-        live = _live_workers(root, workspace, gpu)
-        worker = StoredWorker(MeasurementStore(workspace.measurements), live, Identify(target=target))
-        try:
-            yield Session(root, config, workspace, request, worker, target, progress)
-        finally:
-            worker.close()
+    with _opened_worker(root, workspace, request, target) as worker:
+        yield Session(root, config, workspace, request, worker, target, progress)
+
+
+@contextmanager
+def _opened_worker(root: Path, workspace: Workspace, request: Request, target: TargetRef) -> Iterator[StoredWorker]:
+    store, identify = MeasurementStore(workspace.measurements), Identify(target=target)
+    offline = ProcessWorker(root, workspace.worker_log, gpu_uuid=NO_GPU)
+    with ExitStack() as stack:
+        if request.recording is not None:
+            answers = recorded_answers(Path(target.path), request)
+            worker = StoredWorker(store, None, identify, recording=answers, offline=offline)
+        else:
+            gpu = gpu_for(request.device)
+            stack.enter_context(gpu_lock(gpu.uuid))
+            worker = StoredWorker(store, _live_workers(root, workspace, gpu), identify, offline=offline)
+        stack.callback(worker.close)
+        yield worker
+
+
+def recorded_answers(target_path: Path, request: Request) -> MeasurementStore:
+    """What the run replays. Raises UsageError where that recording is not there any more."""
+    recorded = RecordedRun.of(target_path, request.kernel)
+    recording = recorded.read()
+    if recording is None or recording.reference != request.recording:
+        raise UsageError(
+            f"run {request.run_id} of {request.kernel} replays a recording that {recorded.directory} no longer holds",
+            next_command=f"warpsmith run {request.kernel} --fresh",
+        )
+    return recorded.store(recording)
 
 
 def gpu_for(device: str) -> Gpu:
-    """The GPU that a request names. Raises Unavailable where it is not there."""
+    """The GPU that a request names. Raises Unavailable where it is not there, or torch is built for another maker's."""
+    require_nvidia()
     gpu = choose(device)
     if gpu is None:
         found = gpus()
         told = found.reason or f"NVML lists {', '.join(gpu.name for gpu in found.gpus) or 'none'}"
         raise Unavailable(f"no GPU {device!r} here: {told}", next_command="warpsmith doctor")
     return gpu
+
+
+@contextmanager
+def worker_without_gpu(root: Path) -> Iterator[ProcessWorker]:
+    """A worker for what needs no GPU, outside any run."""
+    with tempfile.TemporaryDirectory() as folder:
+        worker = ProcessWorker(root, Path(folder) / "worker.log", gpu_uuid=NO_GPU)
+        try:
+            yield worker
+        finally:
+            worker.close()
 
 
 def _live_workers(root: Path, workspace: Workspace, gpu: Gpu) -> LiveWorkers:

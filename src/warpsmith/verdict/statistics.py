@@ -100,7 +100,7 @@ def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = No
     if not values:
         raise ValueError("the geometric mean of nothing")
     weights = [1.0] * len(values) if weights is None else weights
-    return math.exp(sum(w * math.log(v) for w, v in zip(weights, values, strict=True)) / sum(weights))
+    return math.exp(math.fsum(w * math.log(v) for w, v in zip(weights, values, strict=True)) / math.fsum(weights))
 
 
 def goal_of(comparisons: Sequence[Comparison]) -> Interval:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import glob
 import os
 import secrets
 from pathlib import Path
@@ -33,15 +35,17 @@ def replace_bytes(path: Path, content: bytes, *, mode: int | None = None) -> Non
             _write_through(temporary, content, mode)
             os.replace(temporary, path)
         finally:
-            temporary.unlink(missing_ok=True)
-        sync_directory(path.parent)
+            with contextlib.suppress(OSError):  # the error that stopped the write is the one to tell
+                temporary.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(path, error) from error
+    with contextlib.suppress(OSError):  # the new bytes are in place; after a power cut it may be the old ones
+        sync_directory(path.parent)
 
 
 def remove_leftovers(path: Path) -> None:
     """Deletes what a killed `replace_bytes` of this path left beside it. Call it only where no other can be writing."""
-    for leftover in path.parent.glob(f".{path.name}.*{_TEMPORARY_SUFFIX}"):
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*{_TEMPORARY_SUFFIX}"):
         leftover.unlink(missing_ok=True)
 
 
@@ -56,8 +60,12 @@ def sync_directory(directory: Path) -> None:
 
 def unwritable(path: Path, error: OSError) -> Unavailable:
     """The error to raise for a failed write: which file, why, what to do."""
-    why = _ADVICE.get(error.errno or 0, error.strerror or str(error))
-    return Unavailable(f"cannot write {path}: {why}. The same command goes on once that is mended")
+    return Unavailable(f"cannot write {path}: {why(error)}. The same command goes on once that is mended")
+
+
+def why(error: OSError) -> str:
+    """What the operating system refused, and what to do where there is something to do. Never empty."""
+    return _ADVICE.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
 
 
 def _write_through(path: Path, content: bytes, mode: int | None) -> None:

@@ -6,6 +6,7 @@ Must not know what a document means; a file that is not what it should be is an 
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from warpsmith.workspace.atomic import replace_bytes
 Model = TypeVar("Model", bound=Contract)
 
 _SHOWN_PROBLEMS = 3
+_SHOWN_CHARACTERS = 200
 
 
 def write_text(path: Path, text: str) -> None:
@@ -72,7 +74,10 @@ def _refuse_newer(path: Path, content: bytes, document_type: type[Contract]) -> 
 
 def _problems(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{'.'.join(map(str, each['loc'])) or 'the whole'}: {each['msg']}" for each in found[:_SHOWN_PROBLEMS]]
+    told = [
+        f"{'.'.join(map(str, each['loc'])) or 'the whole'}: {each['msg']}"[:_SHOWN_CHARACTERS]
+        for each in found[:_SHOWN_PROBLEMS]
+    ]
     more = len(found) - len(told)
     return "; ".join(told) + (f"; and {more} more" if more else "")
 
@@ -80,5 +85,5 @@ def _problems(error: ValidationError) -> str:
 def _damaged(path: Path, document_type: type[Contract], found: str) -> UsageError:
     return UsageError(
         f"{path} is damaged: expected a {document_type.__name__} as JSON, found {found}",
-        next_command=f"mv {path} {path}.damaged   (then run the stage that writes it again)",
+        next_command=f"mv {shlex.quote(str(path))} {shlex.quote(f'{path}.damaged')}",
     )

@@ -164,3 +164,29 @@ class Workspace:
     @property
     def lock(self) -> Path:
         return self.directory / ".lock"
+
+    @property
+    def progress(self) -> Path:
+        """Hidden, so that it stays when a run moves to history: it belongs to whoever works here now."""
+        return self.directory / ".progress.json"
+
+    def past(self) -> tuple[PastRun, ...]:
+        """The runs in the history, newest first."""
+        try:
+            folders = [path.name for path in self.history.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise UsageError(f"{self.history} cannot be read: {error.strerror}") from error
+        return tuple(PastRun(self.root, self.kernel, run_id) for run_id in sorted(folders, reverse=True))
+
+
+@dataclass(frozen=True)
+class PastRun(Workspace):
+    """A run that made way for another one: the same files, in a folder of the history. Only to be read."""
+
+    run_id: str
+
+    @property
+    def directory(self) -> Path:
+        return super().directory / "history" / self.run_id

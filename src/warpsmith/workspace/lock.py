@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,27 +20,43 @@ from warpsmith.contracts.errors import Unavailable
 from warpsmith.workspace.atomic import replace_bytes, unwritable
 from warpsmith.workspace.layout import Workspace
 
+#: Chosen: `holder` takes a lock for less than a millisecond, to see whether it is free. Whoever wants it then waits
+#: that out, and a second `holder` at the same moment does not take the first for a run.
+PATIENCE_S, LOOK_S, POLL_S = 1.0, 0.05, 0.01
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that has a lock. None where it has not said so yet."""
+
+    pid: int | None = None
+    started: str | None = None
+
+    def __str__(self) -> str:
+        return "another process" if self.pid is None else f"process {self.pid}, started {self.started}"
+
 
 @contextmanager
 def run_lock(workspace: Workspace) -> Iterator[None]:
-    """Makes and holds a workspace. Raises Unavailable at once, naming the holder, where another process has it."""
+    """Makes and holds a workspace. Raises Unavailable, naming the holder, where another process keeps it."""
     workspace.create()
-    with _held(workspace.lock, f"the workspace of {workspace.kernel}", timeout_s=0):
+    with _held(workspace.lock, f"the workspace of {workspace.kernel}", timeout_s=PATIENCE_S):
         yield
 
 
-def holder(workspace: Workspace) -> str | None:
-    """Who works on a workspace now, such as "process 17, started 2026-01-31T00:00:00+00:00"; None where nobody does."""
+def holder(workspace: Workspace) -> Holder | None:
+    """Who works on a workspace now; None where nobody does."""
     if not _holder_file(workspace.lock).is_file():
         return None
     lock = FileLock(workspace.lock)
     try:
-        lock.acquire(timeout=0)
+        _acquire(lock, LOOK_S)
     except Timeout:
         return _told_by(_holder_file(workspace.lock))
     except OSError as error:
         raise unwritable(workspace.lock, error) from error
-    _holder_file(workspace.lock).unlink(missing_ok=True)  # its writer was killed
+    with contextlib.suppress(OSError):
+        _holder_file(workspace.lock).unlink(missing_ok=True)  # its writer was killed
     lock.release()
     return None
 
@@ -66,7 +85,7 @@ def _held(path: Path, what: str, *, timeout_s: float) -> Iterator[None]:
     lock = FileLock(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=timeout_s)
+        _acquire(lock, timeout_s)
     except Timeout as error:
         raise Unavailable(f"{what} is in use by {_told_by(told)}; wait until it has ended, or end it") from error
     except OSError as error:
@@ -76,8 +95,22 @@ def _held(path: Path, what: str, *, timeout_s: float) -> Iterator[None]:
         replace_bytes(told, json.dumps({"pid": os.getpid(), "started": started}).encode())
         yield
     finally:
-        told.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a name that is left behind names nobody: the lock is what counts
+            told.unlink(missing_ok=True)
         lock.release()
+
+
+def _acquire(lock: FileLock, timeout_s: float) -> None:
+    """Takes the lock, trying again for `timeout_s` seconds. Raises Timeout, OSError."""
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            lock.acquire(timeout=0)
+            return
+        except Timeout:
+            if time.monotonic() >= deadline_s:
+                raise
+        time.sleep(POLL_S)
 
 
 def _holder_file(lock: Path) -> Path:
@@ -85,9 +118,9 @@ def _holder_file(lock: Path) -> Path:
     return lock.with_name(f"{lock.name}-holder.json")
 
 
-def _told_by(path: Path) -> str:
+def _told_by(path: Path) -> Holder:
     try:
         told: Any = json.loads(path.read_bytes())
-        return f"process {told['pid']}, started {told['started']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
+        return Holder(int(told["pid"]), str(told["started"]))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return Holder()

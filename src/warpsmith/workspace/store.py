@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,8 +17,10 @@ _KEYS = frozenset({"identity", "kind", "environment", "recorded_at", "question",
 class MeasurementStore:
     """Append-only; of two records with one identity the last counts. The file is read once and need not exist.
 
+    One whose name ends in .gz is a recording, and only read.
+
     A record has `identity`, `kind`, `environment` (None where the answer depends on no GPU), `recorded_at` (UTC,
-    ISO 8601), `question` and `answer`.
+    ISO 8601), `question` and `answer`; `replayed` is true in one that was taken over from a recording.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,6 +53,13 @@ class MeasurementStore:
         append_line(self.path, record)
         index[identity] = record
 
+    def take_over(self, record: Mapping[str, Any]) -> None:
+        """Keeps a record of a recording, marked as such for good. Raises Unavailable where it cannot be kept."""
+        replayed = {**record, "replayed": True}
+        index = self._index()
+        append_line(self.path, replayed)
+        index[record["identity"]] = replayed
+
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record that counts, oldest identity first."""
         yield from self._index().values()
@@ -63,7 +73,7 @@ class MeasurementStore:
         if not record.keys() >= _KEYS or not isinstance(record["identity"], str):
             raise UsageError(
                 f"{self.path} has a record that is no measurement: expected the keys {sorted(_KEYS)}, "
-                f"found {sorted(record)}",
-                next_command=f"mv {self.path} {self.path}.damaged   (everything in it is measured again)",
+                f"found {sorted(record)}; without the file, everything in it is measured again",
+                next_command=f"mv {shlex.quote(str(self.path))} {shlex.quote(f'{self.path}.damaged')}",
             )
         return record

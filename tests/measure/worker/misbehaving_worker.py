@@ -1,13 +1,15 @@
-"""A worker process whose answer to `identify` depends on the target's path: it obeys, prints, dies, hangs or breaks."""
+"""A worker process whose answers depend on the target's path: it obeys, prints, dies, hangs or breaks."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 
 from warpsmith.contracts.device import Environment
-from warpsmith.measure.worker.protocol import Identify, WorkerError, WorkerFailure
+from warpsmith.measure.worker.protocol import Compile, CompiledAnswer, Identify, WorkerError, WorkerFailure
 from warpsmith.measure.worker.serve import serve
 
 
@@ -21,12 +23,31 @@ def identify(question: Identify) -> Environment:
         os._exit(9)
     if wish == "hang":
         time.sleep(3600)
+    if wish == "signal":
+        os.kill(os.getppid(), signal.SIGUSR1)
+        time.sleep(3600)
+    if wish.startswith("start another"):
+        with open(wish.removeprefix("start another "), "w") as pipe:
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], pass_fds=[pipe.fileno()])
+            print("running", file=pipe, flush=True)
+            time.sleep(3600)
+    if wish == "read":
+        return _environment(repr(sys.stdin.read()))
     if wish == "raise":
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
     if wish == "refuse":
         raise WorkerError(WorkerFailure(status="bad_target", message="no such target"))
+    return _environment(str(os.getpid()))
+
+
+def compile_all(question: Compile) -> CompiledAnswer:
+    identify(Identify(target=question.target))
+    return CompiledAnswer(compiled=())
+
+
+def _environment(gpu_name: str) -> Environment:
     return Environment(
-        gpu_name=str(os.getpid()),
+        gpu_name=gpu_name,
         gpu_uuid="",
         driver="",
         cuda="",
@@ -39,4 +60,4 @@ def identify(question: Identify) -> Environment:
 
 
 if __name__ == "__main__":
-    serve({"identify": identify})
+    serve(lambda: {"identify": identify, "compile": compile_all})

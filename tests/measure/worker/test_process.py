@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.device import Environment
+from warpsmith.contracts.measurement import SourceRef
 from warpsmith.measure.worker import process
-from warpsmith.measure.worker.process import ProcessWorker
-from warpsmith.measure.worker.protocol import Identify, TargetRef, WorkerError
+from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
+from warpsmith.measure.worker.protocol import Compile, Identify, TargetRef, WorkerError
 from warpsmith.measure.worker.serve import is_sticky
 
 HERE = Path(__file__).parent
@@ -84,6 +90,74 @@ def test_closing_ends_the_process(worker: ProcessWorker) -> None:
     before = pid_of(worker)
     worker.close()
     assert not Path(f"/proc/{before}").exists()
+
+
+def test_a_kernel_that_reads_finds_no_question(worker: ProcessWorker) -> None:
+    answer = worker.ask(wish("read"))
+    assert isinstance(answer, Environment)
+    assert answer.gpu_name == "''"
+
+
+PARENT = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(HERE)!r})
+from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
+from warpsmith.measure.worker.protocol import Compile, Identify, TargetRef
+folder, pipe = map(Path, sys.argv[1:])
+worker = ProcessWorker(folder, folder / "worker.log", module="misbehaving_worker")
+worker.ask(Identify(target=TargetRef(path=f"start another {{pipe}}", root="", sha256="0" * 64)))
+"""
+
+
+def test_a_worker_whose_parent_is_killed_ends_at_once_with_all_that_it_started(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[2] / "src")])}
+    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path), str(pipe)], env=environment) as parent:
+        try:
+            with pipe.open("rb", buffering=0) as held:  # both the worker and what it started hold the other end
+                assert held.readline() == b"running\n"
+                parent.kill()
+                assert held.read() == b""
+        finally:
+            parent.kill()
+
+
+class Interrupted(BaseException):
+    pass
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGUSR1 raises Interrupted, as Ctrl-C raises in the command line."""
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_does_not_wait_for_workers_that_compile(
+    worker: ProcessWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiling = tuple(ProcessWorker(tmp_path, worker.log, module=worker.module) for _ in range(2))
+    workers = LiveWorkers(worker, compiling)
+    case = Case(axes={"M": 1}, dtype=DType.FLOAT32)
+    ref = SourceRef(path="", sha256="0" * 64)
+    questions = [
+        Compile(target=wish(text).target, seed=0, source=ref, case=case, mode=Mode.FORWARD, settings=({},))
+        for text in ("hang", "signal", "hang", "hang")
+    ]
+    with pytest.raises(Interrupted):
+        workers.ask_all(questions)
+
+    with pytest.raises(WorkerError, match="the worker was stopped"):
+        compiling[0].ask(wish("obey"))
+    assert pid_of(worker)  # what measures was not asked, and can still be
 
 
 @pytest.mark.parametrize(

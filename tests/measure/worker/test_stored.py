@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -11,8 +12,12 @@ from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.device import Environment
 from warpsmith.contracts.errors import Unavailable
 from warpsmith.contracts.measurement import Contender, Memory, SourceRef
+from warpsmith.device.known_gpus import known_gpu
 from warpsmith.measure.worker.protocol import (
     AnyQuestion,
+    CompiledAnswer,
+    CompileOffline,
+    Describe,
     Identify,
     MeasureMemory,
     TargetRef,
@@ -33,7 +38,10 @@ class DictStore:
         return self.records.get(identity)
 
     def append(self, *, identity: str, **record: Any) -> None:
-        self.records[identity] = record
+        self.records[identity] = {"identity": identity, **record}
+
+    def take_over(self, record: Mapping[str, Any]) -> None:
+        self.records[record["identity"]] = {**record, "replayed": True}
 
 
 @dataclass
@@ -47,6 +55,8 @@ class CountingWorker:
         if isinstance(question, Identify):
             return environment(self.driver)
         self.asked += 1
+        if isinstance(question, CompileOffline):
+            return CompiledAnswer(compiled=())
         if question.seed == 13:
             raise WorkerError(WorkerFailure(status="out_of_memory", message="too large"))
         return Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": self.asked})
@@ -82,6 +92,11 @@ def question(seed: int = 0, path: str = "/here/kernel.py") -> MeasureMemory:
     return MeasureMemory(
         target=TARGET, seed=seed, contenders=(Contender(name="original", source=source),), case=CASE, mode=Mode.FORWARD
     )
+
+
+def offline_question() -> CompileOffline:
+    source = SourceRef(path="/here/kernel.py", sha256="2" * 64)
+    return CompileOffline(target=TARGET, source=source, case=CASE, mode=Mode.FORWARD, gpu=known_gpu("H200"))
 
 
 def stored(store: DictStore, live: CountingWorker | None) -> StoredWorker:
@@ -131,7 +146,67 @@ def test_only_what_is_missing_is_asked_of_many() -> None:
     assert answers == [known, Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": 2})]
 
 
-def test_a_failure_is_not_remembered() -> None:
+def replaying(recording: DictStore, store: DictStore) -> StoredWorker:
+    return StoredWorker(store, None, Identify(target=TARGET), recording=recording)
+
+
+def test_a_replay_takes_its_answers_over_and_marks_them() -> None:
+    recording, store = DictStore(), DictStore()
+    recorded = stored(recording, CountingWorker()).ask(question())
+    assert replaying(recording, store).ask(question()) == recorded
+    identity = question().identity
+    assert store.records == {identity: {**recording.records[identity], "replayed": True}}
+
+
+def test_a_replayed_answer_never_counts_as_measured() -> None:
+    recording, store = DictStore(), DictStore()
+    stored(recording, CountingWorker()).ask(question())
+    replaying(recording, store).ask(question())
+    live = CountingWorker()
+    stored(store, live).ask(question())
+    assert live.asked == 1
+
+
+def test_a_recorded_failure_fails_on_replay_as_it_did() -> None:
+    recording = DictStore()
+    live = stored(recording, CountingWorker())
+    live.ask(question())
+    with pytest.raises(WorkerError) as met:
+        live.ask(question(seed=13))
+    with pytest.raises(WorkerError) as again:
+        replaying(recording, DictStore()).ask(question(seed=13))
+    assert again.value.failure == met.value.failure
+
+
+def test_a_description_is_remembered_for_a_recording_and_only_once() -> None:
+    store = DictStore()
+    worker = stored(store, CountingWorker())
+    described = Describe(target=TARGET)
+    first = Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": 1})
+    worker.remember(described, first)
+    worker.remember(described, first.model_copy(update={"peak_bytes": {"original": 2}}))
+    assert store.records[described.identity]["answer"] == first.model_dump(mode="json")
+
+
+def test_what_needs_no_gpu_is_asked_of_the_worker_that_has_none_even_on_replay() -> None:
+    offline, store = CountingWorker(), DictStore()
+    worker = StoredWorker(store, None, Identify(target=TARGET), recording=DictStore(), offline=offline)
+    asked = offline_question()
+    first = worker.ask(asked)
+    assert worker.ask(asked) == first
+    assert offline.asked == 1
+
+
+def test_another_compiler_is_asked_again_what_needs_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    offline, store = CountingWorker(), DictStore()
+    worker = StoredWorker(store, None, Identify(target=TARGET), offline=offline)
+    worker.ask(offline_question())
+    monkeypatch.setattr(metadata, "version", lambda package: "99.0")
+    worker.ask(offline_question())
+    assert offline.asked == 2
+
+
+def test_a_failure_is_tried_again_where_it_can_be() -> None:
     live = CountingWorker()
     worker = stored(DictStore(), live)
     for _ in range(2):

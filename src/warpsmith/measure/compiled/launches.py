@@ -14,7 +14,7 @@ from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.target import Target
-from warpsmith.measure.compiled.recording import Recording, recording
+from warpsmith.measure.compiled.recording import Facts, Recording, loaded_facts, recording
 from warpsmith.measure.worker.calls import prepared
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.inputs import make_one
@@ -29,6 +29,7 @@ _REFUSALS = {
     "CompilationError": "the Triton compiler refused",
     "CompileTimeAssertionFailure": "a static assertion of the kernel failed",
     "UnsupportedLanguageConstruct": "the Triton compiler refused",
+    "DataDependentOutputException": "the call reads a tensor's values, and with no GPU there are none",
 }
 
 
@@ -41,6 +42,7 @@ def record_call(
     device: torch.device,
     seed: int,
     launch: bool,
+    facts: Facts = loaded_facts,
 ) -> Recording:
     """One call in a mode, with its launches in order. With `launch` False they are compiled and not run.
 
@@ -51,9 +53,9 @@ def record_call(
     implementation.activate()
     path = implementation.source_path
     # What preparing launches is not asked for, but where nothing is to run, neither may that.
-    with recording(path, launch=launch):
+    with recording(path, launch=launch, facts=facts):
         call: Callable[[int], Any] = prepared(implementation, mode, [one])
-    with recording(path, launch=launch) as seen:
+    with recording(path, launch=launch, facts=facts) as seen:
         call(0)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -70,6 +72,7 @@ def compile_settings(
     device: torch.device,
     seed: int,
     launch: bool,
+    facts: Facts = loaded_facts,
 ) -> tuple[CompiledSettings, ...]:
     """What each of the settings compiles to, in order; why one cannot run is told, not raised.
 
@@ -81,7 +84,7 @@ def compile_settings(
     for each in settings:
         implementation = implementation_of(each)
         try:
-            seen = record_call(implementation, target, case, mode, device=device, seed=seed, launch=launch)
+            seen = record_call(implementation, target, case, mode, device=device, seed=seed, launch=launch, facts=facts)
         except (WorkerError, torch.OutOfMemoryError):
             raise
         except Exception as error:  # the compiler and the user's code may fail in any way

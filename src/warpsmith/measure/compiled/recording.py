@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -24,6 +24,9 @@ from triton.runtime.jit import JITFunction
 from warpsmith.contracts.launch import CompiledFacts, LaunchRecord
 from warpsmith.measure.compiled.machine_code import machine_code_sha256, registers_and_spills
 
+#: What is told of a compiled kernel of Triton's. May raise what a launch of it would.
+Facts = Callable[[Any], CompiledFacts]
+
 
 @dataclass
 class Recording:
@@ -34,6 +37,7 @@ class Recording:
 
     source_path: str | None
     launch: bool
+    facts: Facts
     from_source: list[LaunchRecord] = field(default_factory=list)
     others: list[LaunchRecord] = field(default_factory=list)
     compile_s: float = 0.0
@@ -63,7 +67,7 @@ class Recording:
                 for name, value in locals_.items()
                 if isinstance(value, torch.Tensor)
             },
-            compiled=_facts(kernel),
+            compiled=self.facts(kernel),
         )
         ours = host is not None or self.is_source(jit.fn.__code__.co_filename)
         (self.from_source if ours else self.others).append(record)
@@ -80,14 +84,27 @@ class Recording:
             self.compile_s += times.total / 1e6
 
 
+def loaded_facts(kernel: Any) -> CompiledFacts:
+    """As the driver tells them, once it has loaded the code; read from the code where torch finds no GPU."""
+    if not torch.cuda.is_available():
+        return read_facts(kernel)
+    kernel._init_handles()  # loads the code, where no launch has; raises OutOfResources where it cannot run
+    return _facts(kernel, kernel.n_regs, kernel.n_spills)
+
+
+def read_facts(kernel: Any) -> CompiledFacts:
+    """As they stand in the code, with no GPU to ask."""
+    return _facts(kernel, *registers_and_spills(kernel.asm["cubin"], knobs.nvidia.cuobjdump.path))
+
+
 @contextmanager
-def recording(source_path: str | None, *, launch: bool) -> Iterator[Recording]:
-    """Records every launch inside the block. With `launch` False they are compiled, loaded and not run.
+def recording(source_path: str | None, *, launch: bool, facts: Facts = loaded_facts) -> Iterator[Recording]:
+    """Records every launch inside the block. With `launch` False they are compiled and not run.
 
     Not recorded: the trials of an autotuner, which run as they always do, and compilations that the code itself asks
     for by `warmup`. Raises what the compiler or the launch raises.
     """
-    seen = Recording(source_path, launch)
+    seen = Recording(source_path, launch, facts)
     original = JITFunction.run
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -111,13 +128,8 @@ def recording(source_path: str | None, *, launch: bool) -> Iterator[Recording]:
         knobs.compilation.listener = listener
 
 
-def _facts(kernel: Any) -> CompiledFacts:
+def _facts(kernel: Any, registers: int, spills: int) -> CompiledFacts:
     metadata, cubin = kernel.metadata, kernel.asm["cubin"]
-    if torch.cuda.is_available():
-        kernel._init_handles()  # loads the code, where no launch has; raises OutOfResources where it cannot run
-        registers, spills = kernel.n_regs, kernel.n_spills
-    else:
-        registers, spills = registers_and_spills(cubin, knobs.nvidia.cuobjdump.path)
     return CompiledFacts(
         binary_sha256=machine_code_sha256(cubin, num_warps=metadata.num_warps, shared_bytes=metadata.shared),
         registers=registers,

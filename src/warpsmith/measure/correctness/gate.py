@@ -22,6 +22,7 @@ from warpsmith.measure.correctness.poison import poisoned_memory
 from warpsmith.measure.correctness.repeats import Observed, again, other_values
 from warpsmith.measure.correctness.trial import Results, Trial
 from warpsmith.measure.worker.implementation import Implementation
+from warpsmith.measure.worker.inputs import as_outputs
 from warpsmith.measure.worker.protocol import WorkerError
 from warpsmith.measure.worker.serve import classify, is_sticky
 
@@ -105,6 +106,9 @@ def _original(implementation: Implementation, trial: Trial) -> Observed:
         with poisoned_memory():
             outputs = trial.forward(implementation)
             results = trial.backward(implementation, outputs)
+        as_outputs(outputs)
+    except WorkerError as error:
+        raise trial.bad_target(error.failure.message) from error
     except Exception as error:  # the user's code may fail in any way
         if is_sticky(error) or isinstance(error, torch.OutOfMemoryError):
             raise

@@ -17,6 +17,7 @@ from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.target import Inputs, Target
 from warpsmith.measure.correctness.memory import WatchedMemory
 from warpsmith.measure.worker.implementation import Implementation
+from warpsmith.measure.worker.inputs import made_inputs
 from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
 
 #: Results by name, outputs first: "output" or "output[0]", then "gradient of x". None where there is no tensor.
@@ -169,7 +170,7 @@ def named(parts: Sequence[Any], outputs: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _inputs(target: Target, case: Case, device: torch.device, seed: int) -> Inputs:
-    return target.make_inputs(case, device, _generator(case, device, seed, "inputs"))
+    return made_inputs(target, case, device, _generator(case, device, seed, "inputs"))
 
 
 def _generator(case: Case, device: torch.device, seed: int, purpose: str) -> torch.Generator:

@@ -23,7 +23,7 @@ def parse_raw_csv(text: str, wanted: Sequence[str] = METRICS) -> tuple[tuple[Cou
     """
     header: list[str] = []
     launches: list[CounterRow] = []
-    for cells in csv.reader(line for line in text.splitlines() if line.startswith('"')):
+    for cells in (_cells(line) for line in text.splitlines() if line.startswith('"')):
         if _NUMBER in cells and _KERNEL in cells:
             header = cells
         elif header and len(cells) == len(header):
@@ -32,6 +32,14 @@ def parse_raw_csv(text: str, wanted: Sequence[str] = METRICS) -> tuple[tuple[Cou
                 launches.append(_launch(row, wanted))
     present = {name for launch in launches for name in launch.metrics}
     return tuple(launches), tuple(name for name in wanted if name not in present)
+
+
+def _cells(line: str) -> list[str]:
+    """None of a line that the csv module refuses to read: a cell of more than 128 KiB, a NUL."""
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
 
 
 def _launch(row: dict[str, str], wanted: Sequence[str]) -> CounterRow:

@@ -10,14 +10,17 @@ from torch import Tensor
 
 from warpsmith.contracts.case import Mode
 from warpsmith.measure.worker.implementation import Implementation
-from warpsmith.measure.worker.inputs import InputSet, as_outputs
+from warpsmith.measure.worker.inputs import InputSet, as_outputs, bad_target
 
 #: Runs the mode on the input set of that index and returns what it produced.
 Call = Callable[[int], tuple[Tensor, ...]]
 
 
 def prepared(implementation: Implementation, mode: Mode, sets: list[InputSet]) -> Call:
-    """The timed part of a mode. For backward alone the forward pass runs here, once a set, outside what is timed."""
+    """The timed part of a mode. For backward alone the forward pass runs here, once a set, outside what is timed.
+
+    Raises WorkerError (bad_target), as the call does, for outputs that are no tensors or not those of the reference.
+    """
     if mode is Mode.FORWARD:
         return lambda index: as_outputs(implementation.call(sets[index].inputs))
     if mode is Mode.FULL:
@@ -28,7 +31,14 @@ def prepared(implementation: Implementation, mode: Mode, sets: list[InputSet]) -
 
 def _gradients_of(outputs: tuple[Tensor, ...], each: InputSet, *, keep: bool = False) -> tuple[Tensor, ...]:
     floating = [out for out in outputs if out.is_floating_point()]
+    if len(floating) != len(each.output_gradients):
+        raise bad_target(
+            f"call returned {len(floating)} floating-point tensors and reference {len(each.output_gradients)}; "
+            "expected as many"
+        )
     pairs = [(out, g) for out, g in zip(floating, each.output_gradients, strict=True) if out.requires_grad]
+    if not pairs:
+        raise bad_target("no output of call carries a gradient; a kernel without a backward pass has the mode forward")
     differentiable: list[Any] = [out for out, _ in pairs]
     gradients = torch.autograd.grad(
         differentiable, each.differentiated, [g for _, g in pairs], retain_graph=keep, allow_unused=True

@@ -57,8 +57,7 @@ def refuse_overwriting(target: Target) -> None:
     """Raises WorkerError (bad_target) for a target whose second call would not compute what its first one does."""
     if target.overwrites:
         names = ", ".join(target.overwrites)
-        message = f"{target.name} overwrites its inputs ({names}); timing restores nothing between calls"
-        raise WorkerError(WorkerFailure(status="bad_target", message=message))
+        raise bad_target(f"{target.name} overwrites its inputs ({names}); timing restores nothing between calls")
 
 
 def turns_l2_over(sets: Sequence[InputSet], device: torch.device) -> bool:
@@ -67,15 +66,34 @@ def turns_l2_over(sets: Sequence[InputSet], device: torch.device) -> bool:
     return sum(map(_bytes, sets)) >= L2_TURNOVER * l2_bytes
 
 
-def as_outputs(result: Any) -> tuple[Tensor, ...]:
-    """What a call returned, as a tuple of tensors."""
-    found: Sequence[Any] = (result,) if isinstance(result, Tensor) else tuple(result)
-    return tuple(each for each in found if isinstance(each, Tensor))
+def as_outputs(result: Any, what: str = "call") -> tuple[Tensor, ...]:
+    """What a call returned, as a tuple of its tensors. Raises WorkerError (bad_target) where there is none."""
+    found: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
+    if tensors := tuple(each for each in found if isinstance(each, Tensor)):
+        return tensors
+    told = type(result).__name__ + (f" of {len(found)} items, no tensor among them" if found is result else "")
+    raise bad_target(f"{what} returned {told}; expected a tensor or a tuple of tensors")
+
+
+def made_inputs(target: Target, case: Case, device: torch.device, generator: torch.Generator) -> Inputs:
+    """The target's own inputs. Raises WorkerError (bad_target) where they are no dict with a tensor on the device."""
+    inputs = target.make_inputs(case, device, generator)
+    if not isinstance(inputs, dict):
+        raise bad_target(f"make_inputs returned {type(inputs).__name__}; expected a dict of tensors and values by name")
+    places = {name: value.device.type for name, value in inputs.items() if isinstance(value, Tensor)}
+    if device.type not in places.values():
+        found = ", ".join(f"{name} on {place}" for name, place in places.items()) or "no tensor"
+        raise bad_target(f"make_inputs was asked for tensors on {device.type} and returned {found}")
+    return inputs
+
+
+def bad_target(message: str) -> WorkerError:
+    return WorkerError(WorkerFailure(status="bad_target", message=message))
 
 
 def _make(target: Target, case: Case, seed: int, device: torch.device) -> InputSet:
     generator = torch.Generator(device=device).manual_seed(seed)
-    inputs = target.make_inputs(case, device, generator)
+    inputs = made_inputs(target, case, device, generator)
     differentiated = tuple(
         inputs[name].requires_grad_() for name in target.differentiable if isinstance(inputs.get(name), Tensor)
     )
@@ -85,7 +103,7 @@ def _make(target: Target, case: Case, seed: int, device: torch.device) -> InputS
 def _gradients(target: Target, each: InputSet, seed: int) -> tuple[Tensor, ...]:
     """Random gradients of the reference's outputs, whose shapes and dtypes are the call's."""
     with torch.no_grad():
-        outputs = as_outputs(target.reference(each.inputs))
+        outputs = as_outputs(target.reference(each.inputs), "reference")
     generator = torch.Generator(device=outputs[0].device).manual_seed(seed)
     return tuple(
         torch.randn(out.shape, generator=generator, device=out.device, dtype=torch.float32).to(out.dtype)

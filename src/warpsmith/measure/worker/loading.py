@@ -6,7 +6,8 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,23 @@ from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
 
 _modules: dict[tuple[str, str], ModuleType] = {}
+#: Ends the names of the modules that are loaded apart.
+_apart = ""
 _providers: dict[tuple[str, str], Callable[[Inputs], Any]] = {}
+
+
+@contextmanager
+def loaded_apart(name: str) -> Iterator[None]:
+    """Inside, targets and sources are modules of their own, kept for the next block of that name.
+
+    For what a module finds out once and keeps, such as the number of SMs of a GPU, where that must not be mixed up.
+    """
+    global _apart
+    before, _apart = _apart, "_" + hashlib.sha256(name.encode()).hexdigest()[:12]
+    try:
+        yield
+    finally:
+        _apart = before
 
 
 def load_target(path: str) -> Target:
@@ -64,6 +81,7 @@ def load_source(target: Target, source: SourceRef, root: str) -> ModuleType:
 
 
 def _load_file(name: str, path: str, *, package: str | None) -> ModuleType:
+    name += _apart
     key = (name, path)
     if key in _modules:
         return _modules[key]

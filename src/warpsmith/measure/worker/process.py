@@ -19,7 +19,8 @@ from typing import IO
 
 from warpsmith.contracts.base import Contract
 from warpsmith.measure.worker.protocol import ANSWER_TYPES, AnyQuestion, WorkerError, WorkerFailure
-from warpsmith.project.commands import tail_of
+from warpsmith.project.commands import end_group, import_path, tail_of
+from warpsmith.workspace.atomic import unwritable
 
 #: Chosen: several times what each kind took on an H200. A limit is for a hang, not for a slow answer.
 TIME_LIMIT_S = {
@@ -27,6 +28,7 @@ TIME_LIMIT_S = {
     "identify": 180,
     "inspect": 240,
     "compile": 600,
+    "compile_offline": 300,
     "check": 600,
     "time": 300,
     "memory": 300,
@@ -48,6 +50,7 @@ class ProcessWorker:
     module: str = "warpsmith.measure"
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
+    _stopped: bool = field(default=False, repr=False)
 
     def ask(self, question: AnyQuestion) -> Contract:
         with self._lock:
@@ -72,10 +75,18 @@ class ProcessWorker:
     def close(self) -> None:
         self._kill()
 
+    def stop(self) -> None:
+        """Ends what another thread is asking, for good: every question from now on fails."""
+        self._stopped = True
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):  # it was gone already
+                os.killpg(process.pid, signal.SIGKILL)
+
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            with self.log.open("ab") as log:
+            self._kill()
+            with self._opened_log() as log:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", self.module],
                     stdin=subprocess.PIPE,
@@ -85,13 +96,23 @@ class ProcessWorker:
                     env=self._environment(),
                     start_new_session=True,
                 )
+        if self._stopped:
+            self._kill()
+            raise WorkerError(WorkerFailure(status="died", message="the worker was stopped"))
         return self._process
+
+    def _opened_log(self) -> IO[bytes]:
+        """Raises Unavailable."""
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            return self.log.open("ab")
+        except OSError as error:
+            raise unwritable(self.log, error) from error
 
     def _environment(self) -> dict[str, str]:
         environment = dict(os.environ)
         package_root = str(Path(__file__).resolve().parents[3])
-        paths = [package_root, str(self.root / "src"), str(self.root), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+        environment["PYTHONPATH"] = import_path(self.root, package_root)
         if self.gpu_uuid is not None:
             environment["CUDA_VISIBLE_DEVICES"] = self.gpu_uuid
         return environment
@@ -137,15 +158,8 @@ class ProcessWorker:
 
     def _kill(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):  # it was gone already
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):  # what was left to write has no reader any more
-                    stream.close()
+        if process is not None:
+            end_group(process)
 
 
 @dataclass
@@ -173,7 +187,12 @@ class LiveWorkers:
                 finally:
                     idle.append(worker)
 
-            return list(pool.map(answer, questions))
+            try:
+                return list(pool.map(answer, questions))
+            except BaseException:  # an interrupt: leaving the pool waits for its threads, and they for their workers
+                for worker in workers:
+                    worker.stop()
+                raise
 
     def close(self) -> None:
         for worker in (self.measuring, *self.compiling):

@@ -15,7 +15,7 @@ from pydantic import Field, TypeAdapter
 
 from warpsmith.contracts.base import Contract, Settings, Sha256
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.device import DeviceFacts, Environment
+from warpsmith.contracts.device import DeviceFacts, Environment, TargetGpu
 from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.measurement import Contender, Correctness, Counters, HostTime, Memory, SourceRef, Timing
 from warpsmith.contracts.target import TargetSpec
@@ -77,6 +77,19 @@ class Compile(Question):
     mode: Mode
     settings: tuple[Settings, ...] = ({},)
     launch: bool = False
+
+
+class CompileOffline(Question):
+    """Compile what a call would launch on that GPU, with none here. Answer: CompiledAnswer with one CompiledSettings.
+
+    It depends on the installed triton and on no GPU: asked on a machine that has one, it leaves it alone.
+    """
+
+    kind: Literal["compile_offline"] = "compile_offline"
+    source: SourceRef
+    case: Case
+    mode: Mode
+    gpu: TargetGpu
 
 
 class Check(Question):
@@ -156,7 +169,7 @@ class WorkerFailure(Contract):
 
 
 AnyQuestion = Annotated[
-    Describe | Identify | Inspect | Compile | Check | Time | MeasureMemory | MeasureHostTime | Count,
+    Describe | Identify | Inspect | Compile | CompileOffline | Check | Time | MeasureMemory | MeasureHostTime | Count,
     Field(discriminator="kind"),
 ]
 
@@ -169,6 +182,7 @@ ANSWER_TYPES: dict[str, type[Contract]] = {
     "identify": Environment,
     "inspect": DeviceFacts,
     "compile": CompiledAnswer,
+    "compile_offline": CompiledAnswer,
     "check": Correctness,
     "time": Timing,
     "memory": Memory,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from queue import Queue
+from threading import Thread
 from typing import Any, TextIO
 
 from warpsmith.contracts.base import Contract
@@ -22,16 +25,24 @@ STICKY_ERRORS = (
 )
 
 
-def serve(handlers: Mapping[str, Callable[[Any], Contract]]) -> None:
-    """Answers questions from standard input until it closes.
+def serve(load: Callable[[], Mapping[str, Callable[[Any], Contract]]]) -> None:
+    """Answers questions from standard input by the handlers that `load` returns.
 
-    Replies go to a private copy of standard output; the public one is pointed at standard error first,
-    so that nothing a kernel's module prints can be taken for a reply.
+    Whoever asks holds standard input open. When that closes, at any moment and whatever is being answered, this
+    process ends and takes its process group along, so that nothing of it disturbs what is measured next.
+
+    Replies go to a private copy of standard output and questions come from a private copy of standard input; the
+    public ones are pointed elsewhere first, so that nothing a kernel's module prints can be taken for a reply.
     """
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    for line in sys.stdin:
-        question = QUESTION.validate_json(line)
+    questions: Queue[bytes] = Queue()
+    Thread(target=_listen, args=(os.dup(sys.stdin.fileno()), questions), daemon=True).start()
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+    handlers = load()
+    while True:
+        question = QUESTION.validate_json(questions.get())
         try:
             _reply(replies, "answer", handlers[question.kind](question))
         except WorkerError as error:
@@ -39,6 +50,16 @@ def serve(handlers: Mapping[str, Callable[[Any], Contract]]) -> None:
         except Exception as error:  # the worker's edge: whatever the user's code raised becomes a status
             traceback.print_exc()
             _reply(replies, "failure", classify(error))
+
+
+def _listen(descriptor: int, questions: Queue[bytes]) -> None:
+    """Passes questions on until nobody can ask any more; then ends the process, and its group where it leads one."""
+    with os.fdopen(descriptor, "rb") as stream:
+        for line in stream:
+            questions.put(line)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
 
 
 def classify(error: BaseException) -> WorkerFailure:

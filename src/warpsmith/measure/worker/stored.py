@@ -1,14 +1,15 @@
 """The worker with a memory: answers that are stored are not measured again.
 
 Resuming a run, recording one and replaying one are this one mechanism. With a live worker behind it, an
-answer counts only if the environment it was measured in is today's; with none, the recording's own
-environment holds and a question that was never answered is a miss that says what is missing.
+answer counts only if it was measured, and in today's environment. With a recording behind it, the recording's own
+environment holds, and a question that it has no answer to is a miss that says what is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -21,8 +22,16 @@ from warpsmith.measure.worker.protocol import (
     AnyQuestion,
     Identify,
     Worker,
+    WorkerError,
     WorkerFailure,
 )
+
+#: Questions that need no GPU. What they depend on is the compiler alone.
+OFFLINE_KINDS = frozenset({"compile_offline"})
+
+
+#: The one key of the answer to a question that failed.
+FAILURE = "failure"
 
 
 class Store(Protocol):
@@ -40,42 +49,49 @@ class Store(Protocol):
         answer: Mapping[str, Any],
     ) -> None: ...
 
+    def take_over(self, record: Mapping[str, Any]) -> None: ...
+
+
+class Answers(Protocol):
+    """A recording: answers by identity."""
+
+    def get(self, identity: str) -> Mapping[str, Any] | None: ...
+
 
 @dataclass
 class StoredWorker:
-    """Asks the store first, the live worker after it. `live` None is replay."""
+    """Asks the store first; after it the recording, where a run replays one, or the live worker.
+
+    `offline` answers what depends on no GPU, in either case.
+    """
 
     store: Store
     live: Worker | None
     identify: Identify
+    recording: Answers | None = None
+    offline: Worker | None = None
     _environment: Environment | None = field(default=None, repr=False)
 
     def ask(self, question: AnyQuestion) -> Contract:
-        answer = self._stored(question)
-        if answer is not None:
-            return answer
-        if self.live is None:
-            raise Unavailable(_miss(question), next_command="warpsmith doctor")
-        answer = self.live.ask(question)
-        self._keep(question, answer)
+        (answer,) = self.ask_all([question])
+        if isinstance(answer, WorkerFailure):
+            raise WorkerError(answer)
         return answer
 
     def ask_all(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
-        answers: list[Contract | WorkerFailure | None] = [self._stored(question) for question in questions]
+        answers = [self._stored(question) for question in questions]
         missing = [index for index, answer in enumerate(answers) if answer is None]
         if missing:
-            if self.live is None:
-                raise Unavailable(_miss(questions[missing[0]]), next_command="warpsmith doctor")
-            fresh = self.live.ask_all([questions[index] for index in missing])
+            fresh = self._answering(questions[missing[0]]).ask_all([questions[index] for index in missing])
             for index, answer in zip(missing, fresh, strict=True):
                 answers[index] = answer
-                if not isinstance(answer, WorkerFailure):
-                    self._keep(questions[index], answer)
+                self._keep(questions[index], answer)
         return [answer for answer in answers if answer is not None]
 
     def close(self) -> None:
-        if self.live is not None:
-            self.live.close()
+        for worker in (self.live, self.offline):
+            if worker is not None:
+                worker.close()
 
     def environment(self) -> Environment:
         """Today's environment, asked of the live worker once."""
@@ -87,28 +103,62 @@ class StoredWorker:
             self._environment = answer
         return self._environment
 
-    def _stored(self, question: AnyQuestion) -> Contract | None:
+    def remember(self, question: AnyQuestion, answer: Contract) -> None:
+        """Keeps an answer that was got past the store, where the store has none: for the sake of a recording."""
+        if self.store.get(question.identity) is None:
+            self._keep(question, answer)
+
+    def _answering(self, question: AnyQuestion) -> Worker:
+        worker = self.offline if question.kind in OFFLINE_KINDS else self.live
+        if worker is None:
+            raise Unavailable(_miss(question), next_command="warpsmith doctor")
+        return worker
+
+    def _stored(self, question: AnyQuestion) -> Contract | WorkerFailure | None:
         record = self.store.get(question.identity)
-        if record is None or (self.live is not None and not _same(record["environment"], self._today(question))):
+        if record is None and self.recording is not None:
+            record = self.recording.get(question.identity)
+            if record is not None:
+                self.store.take_over(record)
+        if record is None or not self._counts(question, record):
             return None
         try:
+            if FAILURE in record["answer"]:
+                return WorkerFailure.model_validate(record["answer"][FAILURE])
             return ANSWER_TYPES[question.kind].model_validate(record["answer"])
         except ValidationError:
             return None  # written by another version of the contracts, or damaged: no answer to rely on
 
-    def _keep(self, question: AnyQuestion, answer: Contract) -> None:
+    def _counts(self, question: AnyQuestion, record: Mapping[str, Any]) -> bool:
+        """Whether a stored answer counts in this run. A failure is replayed, or tried again where it can be."""
+        if question.kind in OFFLINE_KINDS:
+            return FAILURE not in record["answer"] and bool(record["environment"] == self._today(question))
+        if self.live is None:
+            return True
+        if record.get("replayed") or FAILURE in record["answer"]:
+            return False
+        return _same(record["environment"], self._today(question))
+
+    def _keep(self, question: AnyQuestion, answer: Contract | WorkerFailure) -> None:
+        """A failure is kept for replay alone, and only where it is known what it was met on."""
+        failed = isinstance(answer, WorkerFailure)
+        if failed and self._environment is None:
+            return
+        told = answer.model_dump(mode="json")
         self.store.append(
             identity=question.identity,
             kind=question.kind,
             environment=self._today(question),
             question=question.portable(),
-            answer=answer.model_dump(mode="json"),
+            answer={FAILURE: told} if failed else told,
         )
 
     def _today(self, question: AnyQuestion) -> dict[str, Any] | None:
-        """What the answer depends on. A description of the target depends on no GPU."""
+        """What the answer depends on. A description of the target depends on no GPU, nor does compiling offline."""
         if question.kind == "describe":
             return None
+        if question.kind in OFFLINE_KINDS:
+            return {"triton": metadata.version("triton")}
         return self.environment().model_dump(mode="json")
 
 
@@ -121,7 +171,10 @@ def _same(recorded: dict[str, Any] | None, today: dict[str, Any] | None) -> bool
 
 def _miss(question: AnyQuestion) -> str:
     what = ", ".join(f"{key}={value}" for key, value in _told(question).items())
-    return f"no GPU here, and the recording has no answer to {question.kind!r} ({what})"
+    return (
+        f"the recording has no answer to {question.kind!r} ({what}): it holds what its run asked, so a run with "
+        "another goal, another target or another source needs a GPU"
+    )
 
 
 def _told(question: AnyQuestion) -> dict[str, str]:

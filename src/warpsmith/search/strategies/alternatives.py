@@ -24,7 +24,9 @@ def best_alternative(
     contenders = [Contender(name=BASE, source=bench.keep(BASE, base))]
     contenders += [Contender(name=name, source=bench.keep(name, text)) for name, text in alternatives.items()]
     over_base: dict[str, list[float]] = {name: [] for name in alternatives}
-    for case in bench.spec.tuning_cases:
+    cases = bench.spec.tuning_cases
+    for index, case in enumerate(cases):
+        bench.report(f"{case.name} {mode.value}: {', '.join(alternatives)}", index, len(cases))
         timing = bench.time(contenders, case, mode, rounds=ROUNDS)
         base_ms = median_ms(timing, BASE).value
         for name in list(over_base):
@@ -35,7 +37,7 @@ def best_alternative(
                 over_base[name].append(base_ms / median_ms(timing, name).value)
     if not over_base:
         raise ValueError("no alternative runs at every tuning case")
-    weights = [case.weight for case in bench.spec.tuning_cases]
+    weights = [case.weight for case in cases]
     speedups = {name: geometric_mean(each, weights) for name, each in over_base.items()}
     for name, speedup in speedups.items():
         bench.report(f"{name}: {speedup:.3f}× the best so far, {mode.value}")

@@ -1,0 +1,77 @@
+"""GPUs that code can be compiled for without having one. Facts of data sheets only; asks no GPU.
+
+SM counts and memory are those of NVIDIA's data sheets and architecture white papers, L2 sizes as CUDA reports them.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from warpsmith.contracts.device import DeviceFacts, TargetGpu
+from warpsmith.contracts.errors import UsageError
+
+_GIB = 1024**3
+_MIB = 1024**2
+
+
+def _gpu(name: str, capability: tuple[int, int], sm_count: int, memory_gib: int, l2_mib: int) -> TargetGpu:
+    return TargetGpu(
+        name=name, capability=capability, sm_count=sm_count, memory_bytes=memory_gib * _GIB, l2_bytes=l2_mib * _MIB
+    )
+
+
+#: By the name that CUDA gives them. Where a model comes in several forms, the first one goes by the short name.
+_KNOWN = (
+    _gpu("NVIDIA A100-SXM4-80GB", (8, 0), 108, 80, 40),
+    _gpu("NVIDIA A100-SXM4-40GB", (8, 0), 108, 40, 40),
+    _gpu("NVIDIA A30", (8, 0), 56, 24, 24),
+    _gpu("NVIDIA A10", (8, 6), 72, 24, 6),
+    _gpu("NVIDIA A40", (8, 6), 84, 48, 6),
+    _gpu("NVIDIA RTX A6000", (8, 6), 84, 48, 6),
+    _gpu("NVIDIA GeForce RTX 3090", (8, 6), 82, 24, 6),
+    _gpu("NVIDIA L4", (8, 9), 58, 24, 48),
+    _gpu("NVIDIA L40", (8, 9), 142, 48, 96),
+    _gpu("NVIDIA L40S", (8, 9), 142, 48, 96),
+    _gpu("NVIDIA GeForce RTX 4090", (8, 9), 128, 24, 72),
+    _gpu("NVIDIA H100 80GB HBM3", (9, 0), 132, 80, 50),
+    _gpu("NVIDIA H100 PCIe", (9, 0), 114, 80, 50),
+    _gpu("NVIDIA H200", (9, 0), 132, 141, 60),
+    _gpu("NVIDIA B200", (10, 0), 148, 180, 126),
+    _gpu("NVIDIA GeForce RTX 5090", (12, 0), 170, 32, 96),
+    _gpu("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", (12, 0), 188, 96, 128),
+)
+
+#: Words of a name that nobody says.
+_UNSAID = {"nvidia", "geforce", "hbm3", "sxm4", "sxm", "sxm5", "80gb", "workstation", "edition", "generation"}
+
+
+def known_gpu(name: str) -> TargetGpu:
+    """The GPU of that name, in any case, with or without the maker: "H200", "nvidia h200", "RTX 4090", "H100 PCIe".
+
+    Raises UsageError for another name, with the nearest of the known ones.
+    """
+    wanted = _said(name)
+    by_short_name: dict[str, TargetGpu] = {}
+    for gpu in _KNOWN:
+        by_short_name.setdefault(_said(gpu.name), gpu)
+    if wanted in by_short_name:
+        return by_short_name[wanted]
+    near = difflib.get_close_matches(wanted, by_short_name, n=3, cutoff=0.5) or list(by_short_name)
+    names = ", ".join(by_short_name[each].name for each in near)
+    raise UsageError(f"no GPU {name!r} is known; {'nearest are' if len(near) <= 3 else 'known are'} {names}")
+
+
+def target_gpu_of(device: DeviceFacts) -> TargetGpu:
+    """A GPU that was measured, as one to compile for."""
+    return TargetGpu(
+        name=device.name,
+        capability=device.capability,
+        sm_count=device.sm_count,
+        memory_bytes=device.memory_bytes,
+        l2_bytes=device.l2_bytes,
+    )
+
+
+def _said(name: str) -> str:
+    words = name.casefold().replace("-", " ").replace("_", " ").split()
+    return "".join(word for word in words if word not in _UNSAID)

@@ -1,0 +1,95 @@
+"""What was compiled with no GPU, arranged beside what was launched on one: equal launches told once.
+
+Pure; owns the comparison of the two, must not know how the page is laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.device import OriginKind, TargetGpu
+from warpsmith.contracts.launch import LaunchRecord
+from warpsmith.contracts.profile import Profile
+from warpsmith.diagnose.occupancy import occupancy
+from warpsmith.report import quantities
+
+
+@dataclass(frozen=True)
+class OfflineLine:
+    """Launches that differ in nothing but the case. `against` is how they differ from those made on the GPU."""
+
+    launch: LaunchRecord
+    grid: str
+    occupancy: str
+    cases: tuple[str, ...]
+    against: str
+
+
+def offline_lines(profile: Profile) -> tuple[OfflineLine, ...]:
+    """Each different launch of `profile.offline`, in order; none where there is no such compilation."""
+    offline = profile.offline
+    if offline is None:
+        return ()
+    merged: dict[tuple[object, ...], tuple[LaunchRecord, str, dict[str, None]]] = {}
+    for case, mode, index, launch in _each(offline.launches):
+        seen = profile.launches.get(case, {}).get(mode, ())
+        against = _against(launch, seen[index] if index < len(seen) else None, _how(profile))
+        key = (launch.jit_function, launch.line, launch.grid, launch.compiled.binary_sha256, against)
+        merged.setdefault(key, (launch, against, {}))[2][case] = None
+    return tuple(
+        OfflineLine(launch, _grid(launch), _occupancy(launch, offline.gpu), tuple(cases), against)
+        for launch, against, cases in merged.values()
+    )
+
+
+def _each(
+    launches: dict[str, dict[Mode, tuple[LaunchRecord, ...]]],
+) -> Iterator[tuple[str, Mode, int, LaunchRecord]]:
+    for case, by_mode in launches.items():
+        for mode, found in by_mode.items():
+            for index, launch in enumerate(found):
+                yield case, mode, index, launch
+
+
+def _how(profile: Profile) -> str:
+    return "recorded" if profile.origin.kind is OriginKind.RECORDED else "measured"
+
+
+def _against(launch: LaunchRecord, seen: LaunchRecord | None, how: str) -> str:
+    if seen is None:
+        return f"not {how}"
+    ours, theirs = _told(launch), _told(seen)
+    return "; ".join(f"{n} {ours[n]}, {how} {theirs[n]}" for n in ours if ours[n] != theirs[n]) or "same"
+
+
+def _told(launch: LaunchRecord) -> dict[str, str]:
+    """What two compilations of one launch are compared by. Machine code is not: another compiler's differs anyway."""
+    compiled = launch.compiled
+    return {
+        "kernel": launch.jit_function,
+        "line": str(launch.line),
+        "grid": _grid(launch),
+        **{name: str(value) for name, value in sorted(launch.constexprs.items())},
+        "registers": str(compiled.registers),
+        "spills": str(compiled.spills),
+        "shared": quantities.size(compiled.shared_bytes),
+        "warps": str(compiled.num_warps),
+        "stages": str(compiled.num_stages),
+    }
+
+
+def _grid(launch: LaunchRecord) -> str:
+    """Without the dimensions of 1 that end it: a launch may give one, two or three."""
+    sizes = list(launch.grid)
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return "×".join(map(str, sizes))
+
+
+def _occupancy(launch: LaunchRecord, gpu: TargetGpu) -> str:
+    found = occupancy(launch.compiled, launch.grid, gpu.capability, gpu.sm_count)
+    if found.waves is None:
+        return f"no block fits ({found.limiter})"
+    return f"{quantities.percent(found.share)} ({found.limiter}), {found.waves:.3g}"

@@ -1,0 +1,47 @@
+"""A source compiled for a GPU that need not be there, at every tuning case: stored and resumed as any answer is."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.device import Origin, OriginKind, TargetGpu
+from warpsmith.contracts.launch import LaunchRecord
+from warpsmith.contracts.measurement import SourceRef
+from warpsmith.contracts.profile import OfflineCompilation
+from warpsmith.contracts.target import TargetSpec
+from warpsmith.measure.worker.protocol import CompiledAnswer, CompileOffline, WorkerError
+from warpsmith.stages.session import Session
+from warpsmith.stages.timings import pairs
+
+
+def compile_offline(session: Session, spec: TargetSpec, source: SourceRef, gpu: TargetGpu) -> OfflineCompilation:
+    """What the source launches and compiles to on that GPU, a prediction. What cannot be told is a reason, no error."""
+    launches: dict[str, dict[Mode, tuple[LaunchRecord, ...]]] = {}
+    reasons: dict[str, None] = {}
+    notes: dict[str, None] = {}
+    todo = pairs(spec.tuning_cases, spec.passes)
+    for index, (case, mode) in enumerate(todo):
+        session.progress.note(f"{case.name} {mode.value} for {gpu.name}", index, len(todo))
+        question = CompileOffline(
+            target=session.target, seed=session.request.seed, source=source, case=case, mode=mode, gpu=gpu
+        )
+        try:
+            (compiled,) = session.ask(question, CompiledAnswer).compiled
+        except WorkerError as error:
+            reasons.setdefault(error.failure.message)
+            break  # what keeps one case from an answer keeps them all
+        if compiled.launches:
+            launches.setdefault(case.name, {})[mode] = compiled.launches
+            notes.update(dict.fromkeys(compiled.notes))
+        else:
+            reason = compiled.failure or "the call launches no jit function"
+            reasons.setdefault(f"{case.name} {mode.value}: {reason}")
+    return OfflineCompilation(
+        gpu=gpu,
+        triton=version("triton"),
+        origin=Origin(kind=OriginKind.PREDICTED, gpu=gpu.name),
+        launches=launches,
+        unavailable="; ".join(reasons) or None,
+        notes=tuple(notes),
+    )

@@ -1,0 +1,138 @@
+"""Which recording a run replays, and how a finished run becomes one."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+from warpsmith import __version__
+from warpsmith.contracts.errors import Rejected, Unavailable, UsageError
+from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.recording import Recording
+from warpsmith.contracts.request import Request
+from warpsmith.contracts.result import FinalOutcome, FinalResult
+from warpsmith.contracts.target import TargetSpec
+from warpsmith.device.gpus import choose, gpus
+from warpsmith.measure.worker.protocol import Describe, TargetRef, answer_of
+from warpsmith.project.demonstration import copy_repository, is_demonstration
+from warpsmith.project.recordings import RecordedRun
+from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
+from warpsmith.stages.preflight import preflight_without_gpu
+from warpsmith.stages.session import worker_without_gpu
+from warpsmith.workspace.documents import read_document
+from warpsmith.workspace.layout import Workspace
+
+#: The device that replays a recording where there is a GPU too.
+RECORDED = "recorded"
+
+
+def recording_to_replay(root: Path, target_path: Path, kernel: str, device: str) -> Recording | None:
+    """What a new run replays; None where a GPU measures. "auto" replays where there is no GPU.
+
+    Raises Unavailable where there is neither, or where source or target are not those of the recording.
+    """
+    if device != RECORDED and (device != "auto" or choose("auto") is not None):
+        return None
+    recorded = RecordedRun.of(target_path, kernel)
+    recording = recorded.read()
+    if recording is None:
+        if device != RECORDED:
+            preflight_without_gpu(root, target_path)
+        reason = "" if device == RECORDED else f"no GPU here ({gpus().reason or 'NVML lists none'}), and "
+        raise Unavailable(f"{reason}no recording of {kernel} in {recorded.directory}", next_command="warpsmith doctor")
+    told = f"the recording of {kernel} ({recording.origin})"
+    if file_sha256(target_path) != recording.target_sha256:
+        raise Unavailable(
+            f"{told} was made with another {target_path.relative_to(root).as_posix()}",
+            next_command=f"warpsmith record {kernel}   (on a machine with a GPU)",
+        )
+    if file_sha256(root / recording.source) != recording.source_sha256:
+        raise Unavailable(
+            f"{told} is of another {recording.source}: sha256 {recording.source_sha256[:12]}",
+            next_command=f"warpsmith demo {kernel}   (replays it in a copy, on the source as it was)",
+        )
+    return recording
+
+
+def recording_of(workspace: Workspace, target_path: Path) -> tuple[Recording, bytes]:
+    """A finished, measured run as a recording, and its answers as they are stored: no paths, one GPU.
+
+    Raises UsageError where the run is not finished, Rejected where it is no whole measured run on one GPU.
+    """
+    if not workspace.final_result.is_file():
+        raise UsageError(f"no finished run of {workspace.kernel}", next_command=f"warpsmith next {workspace.kernel}")
+    request, result = read_document(workspace.request, Request), read_document(workspace.final_result, FinalResult)
+    profile = read_document(workspace.profile, Profile)
+    if request.recording is not None:
+        raise Rejected("this run replayed a recording; only a measured run can be recorded")
+    if result.outcome is FinalOutcome.REVERTED:
+        raise Rejected(f"a run that ended {result.outcome.value} is not worth showing: {result.reason}")
+    environment = profile.device.environment
+    answers = workspace.measurements.read_bytes()
+    recording = Recording(
+        kernel=workspace.kernel,
+        source=profile.source,
+        source_sha256=profile.source_sha256,
+        target_sha256=file_sha256(target_path),
+        request=request,
+        environment=environment,
+        measured_at=profile.device.measured_at,
+        elapsed_s=_elapsed_s(workspace, request),
+        answers=answers.count(b"\n"),
+        answers_sha256=sha256_of(answers),
+        result=result,
+        warpsmith=__version__,
+    )
+    return recording, answers
+
+
+def _elapsed_s(workspace: Workspace, request: Request) -> float:
+    """From the request to the report, by the ledger, in whole seconds."""
+    last = workspace.last_event()
+    assert last is not None  # a finished run has logged that it finished
+    began, ended = (datetime.fromisoformat(text) for text in (request.created_at, str(last["at"])))
+    return (ended - began).total_seconds()
+
+
+def demonstration_copy(root: Path, target_path: Path, kernel: str, into: Path | None) -> Path:
+    """A scratch copy of the repository with the kernel as it was before the recorded run; one that is there is kept.
+
+    `into` None is a new folder among the temporary files. Raises UsageError where nothing is recorded.
+    """
+    recorded = RecordedRun.of(target_path, kernel)
+    recording = recorded.read()
+    if recording is None:
+        raise UsageError(
+            f"nothing to demonstrate: no recording of {kernel} in {recorded.directory}",
+            next_command=f"warpsmith record {kernel}   (on a machine with a GPU)",
+        )
+    return _copy(root, kernel, into, recording.source, recorded.original_bytes(recording))
+
+
+def source_of(root: Path, target_path: Path) -> str:
+    """The source file that a target names. Raises WorkerError where the target cannot be loaded."""
+    target = TargetRef(path=str(target_path), root=str(root), sha256=file_sha256(target_path))
+    with worker_without_gpu(root) as worker:
+        return answer_of(worker, Describe(target=target), TargetSpec).source
+
+
+def copy_to_record(root: Path, target_path: Path, kernel: str, source: str, into: Path | None) -> Path:
+    """A scratch copy to measure in, with the kernel as it is.
+
+    Where that is the winner of the run on record, the copy has the kernel as it was before that run: a recording is
+    renewed, not continued.
+    """
+    original = read_source(root / source)
+    recorded = RecordedRun.of(target_path, kernel)
+    recording = recorded.read()
+    if recording is not None and sha256_of(original) == recording.result.applied_sha256:
+        original = recorded.original_bytes(recording)
+    return _copy(root, kernel, into, source, original)
+
+
+def _copy(root: Path, kernel: str, into: Path | None, source: str, original: bytes) -> Path:
+    destination = into or Path(tempfile.mkdtemp(prefix=f"warpsmith-{kernel}-")) / root.name
+    if not is_demonstration(destination):
+        copy_repository(root, destination, source=source, original=original)
+    return destination.resolve()

@@ -1,0 +1,147 @@
+"""The demonstration: a recorded run through the real commands, in a copy, on any machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulated_run import KERNEL, SOURCE, make_repository
+
+from warpsmith.contracts.device import Origin
+from warpsmith.contracts.recording import Recording
+from warpsmith.contracts.result import FinalResult
+from warpsmith.project.recordings import RecordedRun
+from warpsmith.workspace.documents import read_document
+from warpsmith.workspace.layout import Workspace
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RECORDED = RecordedRun(REPOSITORY / "benchmark" / "data" / KERNEL, KERNEL)
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A repository with a recording, and what `warpsmith demo` made of it."""
+
+    root: Path
+    copy: Path
+    printed: dict[str, Any]
+    before: dict[str, str]
+
+    @property
+    def workspace(self) -> Workspace:
+        return Workspace(self.copy, KERNEL)
+
+
+def warpsmith(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src")}
+    command = [sys.executable, "-m", "warpsmith", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+def contents(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def with_recording(root: Path) -> Path:
+    make_repository(root)
+    shutil.copytree(RECORDED.directory, root / "benchmark" / "data" / KERNEL)
+    return root
+
+
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Demonstration:
+    root = with_recording(tmp_path_factory.mktemp("repository"))
+    copy = tmp_path_factory.mktemp("copies") / "copy"
+    before = contents(root)
+    done = warpsmith(root, "demo", KERNEL, "--into", str(copy), "--device", "recorded", "--json", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    return Demonstration(root, copy, json.loads(done.stdout), before)
+
+
+def test_the_demonstration_ends_with_the_recorded_verdict(demonstration: Demonstration) -> None:
+    recorded = read_document(RECORDED.document, Recording).result
+    result = read_document(demonstration.workspace.final_result, FinalResult)
+    assert (result.outcome, result.winner, result.applied_sha256) == (
+        recorded.outcome,
+        recorded.winner,
+        recorded.applied_sha256,
+    )
+    assert result.confirmation == recorded.confirmation
+
+
+def test_it_prints_where_the_report_and_the_plots_are(demonstration: Demonstration) -> None:
+    assert Path(demonstration.printed["report"]).read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert {"speedup.png", "speed.svg"} <= {path.name for path in Path(demonstration.printed["plots"]).iterdir()}
+    assert demonstration.printed["copy"] == str(demonstration.copy)
+
+
+def test_the_winner_is_in_the_copy_and_the_repository_is_as_it_was(demonstration: Demonstration) -> None:
+    winner = demonstration.printed["result"]["applied_sha256"]
+    assert hashlib.sha256((demonstration.copy / SOURCE).read_bytes()).hexdigest() == winner
+    assert contents(demonstration.root) == demonstration.before
+
+
+def test_every_figure_is_marked_as_recorded_and_none_as_measured(demonstration: Demonstration) -> None:
+    recording = read_document(RECORDED.document, Recording)
+    mark = str(recording.origin)
+    folder = demonstration.workspace.directory
+    documents = [path for path in folder.glob("*.json") if path.name not in ("request.json", "approvals.json")]
+    origins = [Origin.model_validate(json.loads(path.read_text(encoding="utf-8"))["origin"]) for path in documents]
+    assert [origin for origin in origins if origin != recording.origin] == []
+    pages = [*folder.glob("*.md"), *folder.glob("*.html"), *folder.glob("plots/*.svg")]
+    assert [path.name for path in pages if mark not in path.read_text(encoding="utf-8")] == []
+    assert [path.name for path in pages if "measured on" in path.read_text(encoding="utf-8")] == []
+    for csv in (*folder.glob("*.csv"), *folder.glob("benchmarks/*.csv")):
+        header, *rows = csv.read_text(encoding="utf-8").splitlines()
+        assert header.endswith(",origin") and rows
+        assert all(row.endswith(f',"{mark}"') for row in rows)
+
+
+def test_every_answer_that_was_used_is_kept_and_marked_as_replayed(demonstration: Demonstration) -> None:
+    lines = demonstration.workspace.measurements.read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    assert len({record["identity"] for record in records}) == len(records) >= 500
+    assert {record.get("replayed", False) for record in records if record["kind"] != "compile_offline"} == {True}
+
+
+def test_a_finished_demonstration_is_shown_again_without_doing_it_again(demonstration: Demonstration) -> None:
+    before = contents(demonstration.copy)
+    done = warpsmith(demonstration.root, "demo", KERNEL, "--into", str(demonstration.copy), "--device", "recorded")
+    assert done.returncode == 0
+    assert "rms_norm: applied" in done.stdout and f"copy: {demonstration.copy}" in done.stdout
+    assert contents(demonstration.copy) == before
+
+
+def test_outside_a_copy_a_recorded_winner_is_refused(demonstration: Demonstration, tmp_path: Path) -> None:
+    root = with_recording(tmp_path / "repository")
+    shutil.copytree(demonstration.workspace.directory, Workspace(root, KERNEL).directory)
+    Workspace(root, KERNEL).final_result.unlink()
+    before = (root / SOURCE).read_bytes()
+    done = warpsmith(root, "finalize", KERNEL)
+    assert done.returncode == 5
+    assert "applied only in a demonstration copy" in done.stderr and "next: warpsmith demo rms_norm" in done.stderr
+    assert (root / SOURCE).read_bytes() == before
+
+
+def test_a_replay_whose_recording_is_gone_says_so(demonstration: Demonstration, tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "repository")
+    shutil.copytree(demonstration.workspace.directory, Workspace(root, KERNEL).directory)
+    Workspace(root, KERNEL).final_result.unlink()
+    done = warpsmith(root, "finalize", KERNEL)
+    assert done.returncode == 2
+    assert "replays a recording that" in done.stderr and "no longer holds" in done.stderr
+    assert "next: warpsmith run rms_norm --fresh" in done.stderr

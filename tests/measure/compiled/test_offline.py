@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from triton.runtime import driver
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.jit import JITFunction
+
+from warpsmith.contracts.case import Case, DType, Mode
+from warpsmith.contracts.device import DeviceFacts, TargetGpu
+from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
+from warpsmith.contracts.measurement import SourceRef
+from warpsmith.device import architecture
+from warpsmith.device.known_gpus import known_gpu, target_gpu_of
+from warpsmith.measure.compiled.launches import record_call
+from warpsmith.measure.compiled.offline import compile_offline
+from warpsmith.measure.worker.process import ProcessWorker
+from warpsmith.measure.worker.protocol import CompiledAnswer, CompileOffline, TargetRef, WorkerError
+
+ROOT = Path(__file__).resolve().parents[3]
+TARGET = ROOT / "benchmark" / "benchmark_rms_norm.py"
+ORIGINAL = ROOT / "optimization" / "rms_norm" / "original_rms_norm.py"
+PROFILE = ROOT / "optimization" / "rms_norm" / "profile.json"
+H200 = known_gpu("H200")
+
+#: A target of a thousand values whose call is the source's `run`.
+SMALL_TARGET = """\
+import torch
+from warpsmith.contracts.case import Case, Cost, DType, Mode
+from warpsmith.contracts.target import Target
+
+CASE = Case(axes={"N": 1000}, dtype=DType.FLOAT32)
+target = Target(
+    name="small",
+    source="small.py",
+    module="small",
+    make_inputs=lambda case, device, generator: {"x": torch.randn(1001, device=device, generator=generator)},
+    call=lambda module, inputs: module.run(inputs["x"]),
+    reference=lambda inputs: inputs["x"],
+    cost=lambda case, mode: Cost(bytes_moved=1, flops=1),
+    cases=(CASE,),
+    modes=(Mode.FORWARD,),
+    plot_axis="N",
+)
+"""
+SMALL = Case(axes={"N": 1000}, dtype=DType.FLOAT32)
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def question(
+    source: Path, case: Case, mode: Mode = Mode.FORWARD, *, target: Path = TARGET, gpu: TargetGpu = H200
+) -> CompileOffline:
+    return CompileOffline(
+        target=TargetRef(path=str(target), root=str(target.parent), sha256=sha256(target)),
+        source=SourceRef(path=str(source), sha256=sha256(source)),
+        case=case,
+        mode=mode,
+        gpu=gpu,
+    )
+
+
+@pytest.fixture
+def small(compiling: Any, tmp_path: Path) -> Callable[..., CompileOffline]:
+    """A question about the kernel that all tests here share, with `run` and what else is given added to its source."""
+
+    def ask(added: str, *, gpu: TargetGpu = H200, text: str = compiling.source) -> CompileOffline:
+        (tmp_path / "benchmark_small.py").write_text(SMALL_TARGET)
+        (tmp_path / "small.py").write_text(f"{text}\n\n{added}")
+        return question(tmp_path / "small.py", SMALL, target=tmp_path / "benchmark_small.py", gpu=gpu)
+
+    return ask
+
+
+def comparable(launch: LaunchRecord) -> dict[str, Any]:
+    """All that another version of the compiler leaves as it is."""
+    told = launch.model_dump(exclude={"compiled", "grid"})
+    compiled = launch.compiled.model_dump(exclude={"binary_sha256", "registers"})
+    return {**told, **compiled, "programs": [size for size in launch.grid if size != 1]}
+
+
+def test_the_launches_of_a_recorded_run_are_found_with_no_gpu() -> None:
+    recorded = json.loads(PROFILE.read_text())
+    gpu = target_gpu_of(DeviceFacts.model_validate(recorded["device"]))
+    checked = 0
+    for name, by_mode in recorded["launches"].items():
+        rows, columns = map(int, name.removesuffix("-bf16").split("x"))
+        case = Case(axes={"M": rows, "N": columns}, dtype=DType.BFLOAT16)
+        assert case.name == name
+        for mode, launches in by_mode.items():
+            found = compile_offline(question(ORIGINAL, case, Mode(mode), gpu=gpu))
+            expected = [LaunchRecord.model_validate(each) for each in launches]
+            assert (found.failure, found.notes) == (None, ())
+            assert list(map(comparable, found.launches)) == list(map(comparable, expected))
+            for ours, theirs in zip(found.launches, expected, strict=True):
+                assert ours.compiled.registers == pytest.approx(theirs.compiled.registers, rel=0.15)
+            checked += 1
+    assert checked >= 10
+
+
+@pytest.mark.parametrize(
+    ("name", "programs", "stages"), [("A100", 108, 1), ("H200", 132, 4), ("B200", 148, 1), ("RTX 5090", 170, 1)]
+)
+def test_each_gpu_gets_its_own_grid_and_settings_in_one_process(name: str, programs: int, stages: int) -> None:
+    source = ROOT / "src" / "warpsmith" / "kernels" / "rms_norm.py"
+    case = Case(axes={"M": 8192, "N": 4096}, dtype=DType.BFLOAT16)
+    (forward,) = compile_offline(question(source, case, gpu=known_gpu(name))).launches
+    (backward,) = compile_offline(question(source, case, Mode.BACKWARD, gpu=known_gpu(name))).launches
+
+    assert (forward.jit_function, forward.grid) == ("_rms_norm_forward_kernel", (8192, 1, 1))
+    assert (backward.jit_function, backward.grid) == ("_rms_norm_backward_kernel", (programs, 1, 1))
+    assert backward.constexprs["LOOP_STAGES"] == stages
+    assert 16 < forward.compiled.registers < backward.compiled.registers <= 255
+
+
+@pytest.mark.parametrize("argument", ["x", "x[1:]", "x[:-1]", "x.view(7, 143)[2:].t().contiguous()"])
+def test_code_is_specialized_as_for_a_tensor_that_has_an_address(
+    small: Callable[..., CompileOffline], compiling: Any, argument: str
+) -> None:
+    asked = small(f"def run(x):\n    return scaled({argument})\n")
+    target = compiling.target(lambda module, inputs: module.run(inputs["x"]))
+    source = Path(asked.source.path)
+    implementation = compiling.load(source, source.read_text(), target)
+    case = Case(axes={"N": 1001}, dtype=DType.FLOAT32)
+    (expected,) = record_call(
+        implementation, target, case, Mode.FORWARD, device=compiling.device, seed=0, launch=False
+    ).launches
+
+    assert compile_offline(asked).launches == (expected,)
+
+
+HOST_CODE = """\
+from triton.runtime import driver
+
+SM_COUNT = torch.cuda.get_device_properties("cuda").multi_processor_count
+DEVICE = driver.active.get_active_torch_device()
+
+
+def run(x):
+    properties = torch.cuda.get_device_properties(x.device)
+    assert x.is_cuda and x.device == DEVICE and torch.cuda.is_available() and torch.version.cuda
+    assert torch.cuda.get_device_capability() == (properties.major, properties.minor) == (8, 0)
+    assert driver.active.utils.get_device_properties(0)["max_shared_mem"] == properties.shared_memory_per_block_optin
+    blocks = SM_COUNT * 2
+    bytes_free = torch.cuda.mem_get_info()[0]
+    y = x.cpu().cuda() + torch.ones(3).to("cuda").sum()
+    y[0] = 1.0
+    apart = y.data_ptr() != x.data_ptr() == x[4:].data_ptr() - 16
+    with torch.cuda.device(x.device), torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda.current_stream().synchronize()
+        return scaled_by(y.to(device="cuda", dtype=torch.float16), blocks, bytes_free, int(apart))
+
+
+def scaled_by(y, blocks, bytes_free, apart):
+    scale_kernel[(blocks,)](y, y, 1001, FACTOR=2.0, DTYPE=tl.float32, BLOCK=64)
+    return y
+"""
+
+
+def test_host_code_is_answered_for_the_gpu_that_is_not_there(small: Callable[..., CompileOffline]) -> None:
+    found = compile_offline(small(HOST_CODE, gpu=known_gpu("A100")))
+
+    assert found.failure is None
+    (launch,) = found.launches
+    assert launch.grid == (216, 1, 1)
+    assert launch.host_integers == {"blocks": 216, "bytes_free": 80 * 1024**3, "apart": 1}
+    assert launch.host_tensors == {"y": "float16"}
+
+
+@pytest.mark.parametrize(
+    ("body", "failure"),
+    [
+        ("raise ValueError('not this shape')", "the call failed: ValueError: not this shape"),
+        ("return scaled(x * float(x.sum()))", "the call reads a tensor's values, and with no GPU there are none: "),
+        ("WARPSMITH_SETTINGS['block'] = 32; return scaled(x)", "a static assertion of the kernel failed: "),
+        ("WARPSMITH_SETTINGS['warps'] = 64; return scaled(x)", "needs more than the GPU has: OutOfResources: "),
+    ],
+)
+def test_a_call_that_cannot_be_followed_says_why(small: Callable[..., CompileOffline], body: str, failure: str) -> None:
+    found = compile_offline(small(f"def run(x):\n    {body}\n"))
+
+    assert found.launches == ()
+    assert str(found.failure).startswith(failure)
+
+
+def test_a_call_that_returns_nothing_is_a_bad_target(small: Callable[..., CompileOffline]) -> None:
+    with pytest.raises(WorkerError, match="bad_target: call returned NoneType"):
+        compile_offline(small("def run(x):\n    scaled(x)\n"))
+
+
+def test_a_call_that_launches_nothing_has_no_launches(small: Callable[..., CompileOffline]) -> None:
+    assert compile_offline(small("def run(x):\n    return x + 1\n")) == CompiledSettings(settings={})
+
+
+MATMUL = """\
+@triton.jit
+def matmul_kernel(a_ptr, c_ptr, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    total = tl.zeros((SIZE, SIZE), dtype=tl.float32)
+    for k in tl.range(0, 64, num_stages=5):
+        a = tl.load(a_ptr + k * SIZE * SIZE + at)
+        total += tl.dot(a, tl.load(c_ptr + k * SIZE * SIZE + at))
+    tl.store(c_ptr + at, total)
+
+
+def run(x):
+    a = torch.empty(65536, device=x.device, dtype=torch.float32)
+    matmul_kernel[(1,)](a, a, SIZE=64, num_warps=8)
+    return a
+"""
+
+
+@pytest.mark.parametrize(("name", "fits"), [("A10", False), ("H200", True)])
+def test_shared_memory_beyond_the_gpus_is_refused_as_there(
+    small: Callable[..., CompileOffline], name: str, fits: bool
+) -> None:
+    found = compile_offline(small(MATMUL, gpu=known_gpu(name)))
+
+    if fits:
+        assert [each.jit_function for each in found.launches] == ["matmul_kernel"]
+        assert found.launches[0].compiled.shared_bytes > 100 * 1024
+    else:
+        assert found.launches == ()
+        assert str(found.failure).startswith(
+            "needs more than the GPU has: OutOfResources: out of resource: shared memory, Required: "
+        )
+        assert "Hardware limit: 101376" in str(found.failure)
+
+
+AUTOTUNED = """\
+tuned_kernel = triton.autotune(
+    configs=[triton.Config({"BLOCK": block}, num_warps=warps) for block, warps in ((8, 1), (128, 2), (256, 4))],
+    key=["n"],
+    prune_configs_by={"early_config_prune": lambda configs, args, **_: [c for c in configs if c.kwargs["BLOCK"] > 64]},
+)(scale_kernel)
+
+
+def run(x):
+    tuned_kernel[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, x, 1000, FACTOR=2.0, DTYPE=tl.float32)
+    return x
+"""
+
+
+def test_an_autotuned_kernel_shows_its_first_configuration_and_says_so(small: Callable[..., CompileOffline]) -> None:
+    found = compile_offline(small(AUTOTUNED))
+
+    assert [(each.grid, each.compiled.num_warps) for each in found.launches] == [((8, 1, 1), 2)]
+    assert found.notes == (
+        "scale_kernel: the first of 2 configurations stands in; which one is fastest is timed on a GPU",
+    )
+
+
+def test_everything_is_as_it_was_afterwards_also_after_a_failure(small: Callable[..., CompileOffline]) -> None:
+    def observed() -> tuple[Any, ...]:
+        cuda = (torch.cuda.is_available, torch.cuda.get_device_properties, torch.cuda.Stream, torch.version.cuda)
+        triton = (driver.active, JITFunction.run, Autotuner.run)
+        return *cuda, *triton, torch.Generator, torch.autograd.grad, torch.ones(1).item()
+
+    before = observed()
+    assert compile_offline(small("def run(x):\n    return scaled(x)\n")).launches
+    assert observed() == before
+    with pytest.raises(WorkerError, match="import_failed"):
+        compile_offline(small("raise RuntimeError('no such module')"))
+    assert observed() == before
+
+
+def test_a_capability_that_nobody_knows_is_refused_by_name(small: Callable[..., CompileOffline]) -> None:
+    gpu = H200.model_copy(update={"name": "NVIDIA Z900", "capability": (13, 0)})
+    with pytest.raises(WorkerError) as refused:
+        compile_offline(small("def run(x):\n    return scaled(x)\n", gpu=gpu))
+
+    assert refused.value.failure.status == "compile_failed"
+    assert "cannot compile for NVIDIA Z900, compute capability 13.0" in refused.value.failure.message
+    assert refused.value.failure.message.startswith("triton ")
+
+
+def test_a_capability_that_ptxas_does_not_know_is_refused_by_name(
+    small: Callable[..., CompileOffline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(architecture._KNOWN, (13, 0), architecture._KNOWN[(10, 0)])
+    gpu = H200.model_copy(update={"name": "NVIDIA Z900", "capability": (13, 0)})
+    with pytest.raises(WorkerError, match=r"compile_failed: triton .* NVIDIA Z900, .* 13.0: its ptxas does not know"):
+        compile_offline(small("def run(x):\n    return scaled(x)\n", gpu=gpu))
+
+
+def test_a_worker_that_sees_no_gpu_answers(small: Callable[..., CompileOffline], tmp_path: Path) -> None:
+    asked = small("def run(x):\n    return scaled(x)\n")
+    worker = ProcessWorker(ROOT, tmp_path / "worker.log", gpu_uuid="")
+    try:
+        answer = worker.ask(asked)
+    finally:
+        worker.close()
+
+    assert isinstance(answer, CompiledAnswer)
+    (compiled,) = answer.compiled
+    assert [each.grid for each in compiled.launches] == [(4, 1, 1)]
