@@ -18,6 +18,7 @@ from simulated_run import KERNEL, SOURCE, make_repository
 from warpsmith.contracts.device import Origin
 from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.result import FinalResult
+from warpsmith.project.commands import import_path
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
@@ -41,7 +42,7 @@ class Demonstration:
 
 
 def warpsmith(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src")}
+    environment = {**os.environ, "PYTHONPATH": import_path(REPOSITORY)}
     command = [sys.executable, "-m", "warpsmith", *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stdout + done.stderr

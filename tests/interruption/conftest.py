@@ -1,0 +1,74 @@
+"""Runs that are interrupted: a small repository, and a process that runs `warpsmith` in forks of itself."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Test modules are imported by path, so what they share is found only if they are told where.
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "stages")]
+
+from interrupted_run import TEST_COMMAND, Ended, InterruptedRun, Launcher, NewRun  # noqa: E402
+from simulated_run import KERNEL, SOURCE, make_repository  # noqa: E402
+
+#: The sweep and one variant on top of it: both kinds of variant, and a winner that is based on another.
+ARGUMENTS = ("run", KERNEL, "--autonomous", "--quiet", "--max-variants", "2")
+
+
+@pytest.fixture(scope="session")
+def launcher() -> Iterator[Launcher]:
+    launcher = Launcher("simulated")
+    yield launcher
+    launcher.close()
+
+
+def begin(launcher: Launcher, folder: Path) -> InterruptedRun:
+    root = make_repository(folder / "repository")
+    (root / "warpsmith.yaml").write_text(TEST_COMMAND)
+    return InterruptedRun(launcher, root, folder / "scratch", KERNEL, SOURCE, ARGUMENTS)
+
+
+@pytest.fixture
+def new_run(launcher: Launcher, tmp_path: Path) -> NewRun:
+    """Makes runs that have not begun, each in a repository of its own."""
+    made: list[InterruptedRun] = []
+
+    def make() -> InterruptedRun:
+        made.append(begin(launcher, tmp_path / str(len(made))))
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture
+def new_search(new_run: NewRun, uninterrupted: tuple[InterruptedRun, Ended]) -> NewRun:
+    """Makes runs whose winner is about to be applied: all is measured, and the production file is the original."""
+    reference, _ = uninterrupted
+
+    def make() -> InterruptedRun:
+        run = new_run()
+        shutil.copytree(reference.workspace.directory, run.workspace.directory)
+        run.workspace.final_result.unlink()
+        return run
+
+    return make
+
+
+@pytest.fixture
+def searched(new_search: NewRun) -> InterruptedRun:
+    """A run whose winner is about to be applied."""
+    return new_search()
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> tuple[InterruptedRun, Ended]:
+    """A run that nothing interrupted, and what it came to."""
+    run = begin(launcher, tmp_path_factory.mktemp("uninterrupted"))
+    ended = run.go_on()
+    assert ended.code == 0, ended.output
+    return run, ended
