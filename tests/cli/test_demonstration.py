@@ -146,3 +146,68 @@ def test_a_replay_whose_recording_is_gone_says_so(demonstration: Demonstration, 
     assert done.returncode == 2
     assert "replays a recording that" in done.stderr and "no longer holds" in done.stderr
     assert "next: warpsmith run rms_norm --fresh" in done.stderr
+
+
+def test_another_request_than_the_finished_runs_is_refused_by_name(demonstration: Demonstration) -> None:
+    done = warpsmith(demonstration.copy, "run", KERNEL, "--goal", "backward", "--max-variants", "8")
+    assert done.returncode == 2
+    assert "is finished, and had another goal; --fresh" in done.stderr
+
+
+def test_an_edited_source_is_told_before_anything_is_done_with_it(demonstration: Demonstration, tmp_path: Path) -> None:
+    root = with_recording(tmp_path / "repository")
+    assert warpsmith(root, "profile", KERNEL, "--device", "recorded", "--quiet").returncode == 0
+    with (root / SOURCE).open("a") as file:
+        file.write("# edited\n")
+    step = warpsmith(root, "next", KERNEL)
+    assert f"{SOURCE} has changed since it was profiled" in step.stdout
+    assert "next: warpsmith run rms_norm --fresh" in step.stdout
+    assert warpsmith(root, "approve", KERNEL).returncode == 5
+    for command in ("optimize", "run"):
+        done = warpsmith(root, command, KERNEL, *(["--autonomous"] if command == "run" else []))
+        assert done.returncode in (4, 5) and "replaying" not in done.stdout
+
+
+def test_a_demonstration_can_be_asked_for_again_as_it_was(demonstration: Demonstration) -> None:
+    copy = demonstration.copy.with_name("interrupted")
+    shutil.copytree(demonstration.copy, copy)
+    (copy / ".warpsmith-demonstration").write_text(
+        json.dumps({"copy_of": str(demonstration.root), "copy_at": str(copy)})
+    )
+    Workspace(copy, KERNEL).final_result.unlink()
+    done = warpsmith(demonstration.root, "demo", KERNEL, "--into", str(copy))
+    assert (done.returncode, "rms_norm: applied" in done.stdout) == (0, True)
+    assert "replaying what was recorded on NVIDIA H200" in done.stderr
+
+
+def test_a_copy_of_another_repository_is_not_taken_for_ones_own(demonstration: Demonstration, tmp_path: Path) -> None:
+    root = with_recording(tmp_path / "repository")
+    done = warpsmith(root, "demo", KERNEL, "--into", str(demonstration.copy))
+    assert done.returncode == 2
+    assert "is there already, and is no demonstration copy of" in done.stderr
+
+
+def test_a_device_that_is_not_there_leaves_no_copy(demonstration: Demonstration, tmp_path: Path) -> None:
+    done = warpsmith(demonstration.root, "demo", KERNEL, "--device", "97", "--into", str(tmp_path / "copy"))
+    assert done.returncode == 6
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_only_a_terminal_may_approve_a_copy_still_runs_to_its_end(
+    demonstration: Demonstration, tmp_path: Path
+) -> None:
+    root = with_recording(tmp_path / "repository")
+    with (root / "warpsmith.yaml").open("a") as file:
+        file.write("approval: tty\n")
+    done = warpsmith(root, "demo", KERNEL, "--device", "recorded", "--into", str(tmp_path / "copy"), "--quiet")
+    assert (done.returncode, "rms_norm: applied" in done.stdout) == (0, True)
+
+
+def test_a_reader_that_goes_away_ends_nothing(demonstration: Demonstration) -> None:
+    environment = {**os.environ, "PYTHONPATH": import_path(REPOSITORY)}
+    command = [sys.executable, "-m", "warpsmith", "report", KERNEL]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(command, cwd=demonstration.copy, env=environment, stdout=write_end, stderr=subprocess.PIPE)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,4 +1,4 @@
-"""A run on a real GPU, interrupted ten times at any moment: nothing of it goes on, and it ends as a run does."""
+"""A run on a real GPU, killed ten times at any moment: nothing of it goes on, and it ends as a run does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from warpsmith.workspace.documents import read_document  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
-INTERRUPTIONS = 10
+KILLS = 10
 
 #: Chosen: a worker is up after five to ten seconds, so some are interrupted before and some while they measure.
 LATEST_S = 16.0
@@ -48,36 +48,52 @@ target = replace(
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[InterruptedRun]:
-    root = make_repository(tmp_path / "repository")
-    target = root / "benchmark" / "benchmark_rms_norm.py"
-    shutil.move(target, root / "whole_target.py")
-    target.write_text(SMALLER)
-    launcher = Launcher()
-    arguments = ("run", KERNEL, "--autonomous", "--quiet", "--device", "0", "--max-variants", "1")
-    yield InterruptedRun(launcher, root, tmp_path / "scratch", KERNEL, SOURCE, arguments)
-    launcher.close()
+def new_run(tmp_path: Path) -> Iterator[Callable[[], InterruptedRun]]:
+    launchers: list[Launcher] = []
+
+    def make() -> InterruptedRun:
+        place = tmp_path / str(len(launchers))
+        root = make_repository(place / "repository")
+        target = root / "benchmark" / "benchmark_rms_norm.py"
+        shutil.move(target, root / "whole_target.py")
+        target.write_text(SMALLER)
+        launchers.append(Launcher())
+        arguments = ("run", KERNEL, "--autonomous", "--quiet", "--device", "0", "--max-variants", "1")
+        return InterruptedRun(launchers[-1], root, place / "scratch", KERNEL, SOURCE, arguments)
+
+    yield make
+    for launcher in launchers:
+        launcher.close()
 
 
 @pytest.mark.timeout(600)
-def test_a_run_that_is_interrupted_again_and_again_leaves_nothing_running_and_ends(run: InterruptedRun) -> None:
-    draw, interrupted = random.Random(0), 0
-    for number in range(INTERRUPTIONS):
-        signal_number = signal.SIGINT if number % 5 == 4 else signal.SIGKILL
+def test_a_live_run_that_is_killed_again_and_again_leaves_nothing_running_and_ends(
+    new_run: Callable[[], InterruptedRun],
+) -> None:
+    draw, killed, run = random.Random(0), 0, new_run()
+    while killed < KILLS:
         at = ("write", draw.randint(1, WRITES))
-        ended = run.go_on(at, signal_number, within_s=draw.uniform(1.0, LATEST_S))
+        ended = run.go_on(at, signal.SIGKILL, within_s=draw.uniform(1.0, LATEST_S))
         if ended.code == ExitCode.DONE:
-            break
-        assert ended.code in (-signal.SIGKILL, ExitCode.INTERRUPTED), ended.output
-        assert "Traceback" not in ended.output
-        interrupted += 1
+            check_finished(run)
+            run = new_run()
+            continue
+        assert ended.code == -signal.SIGKILL, ended.output
+        killed += 1
         run.check()
 
+    ended = run.go_on(("write", 2), signal.SIGINT, within_s=LATEST_S)
+    assert ended.code in (ExitCode.INTERRUPTED, ExitCode.DONE), ended.output
+    assert "Traceback" not in ended.output
+    run.check()
     ended = run.go_on()
     assert ended.code == ExitCode.DONE, ended.output
+    check_finished(run)
+
+
+def check_finished(run: InterruptedRun) -> None:
     run.check()
     result = read_document(run.workspace.final_result, FinalResult)
     applied = result.outcome is FinalOutcome.APPLIED
     assert run.production.read_bytes() == (run.winner() if applied else run.original)
     assert run.leftovers() == []
-    assert interrupted >= INTERRUPTIONS // 2

@@ -20,7 +20,8 @@ def repository(tmp_path: Path) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
     (root / "linked.py").symlink_to(root / "kernel.py")
-    (root / ".gitignore").write_text("data/\n")
+    (root / ".gitignore").write_text("data/\n.cache/\nbuild/y\n")
+    (root / "build" / "tracked").write_text("tracked")
     return root
 
 
@@ -42,7 +43,7 @@ def test_caches_workspaces_and_builds_stay_behind(repository: Path, tmp_path: Pa
 def test_what_git_ignores_stays_behind(repository: Path, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     copy_repository(repository, tmp_path / "copy", source="kernel.py", original=b"before")
-    assert files(tmp_path / "copy") == COPIED
+    assert files(tmp_path / "copy") == COPIED | {"build/tracked"}
 
 
 def test_writing_in_the_copy_never_writes_through_to_the_repository(repository: Path, tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_a_copy_that_fails_leaves_nothing_where_it_was_to_be(
     monkeypatch.setattr(os, "rename", killed)
     with pytest.raises(KeyboardInterrupt):
         copy_repository(repository, tmp_path / "copy", source="kernel.py", original=b"before")
-    assert not (tmp_path / "copy").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"repository"}
 
 
 def test_a_repository_a_moved_copy_and_a_copy_under_git_are_no_demonstrations(repository: Path, tmp_path: Path) -> None:
@@ -79,6 +80,8 @@ def test_a_repository_a_moved_copy_and_a_copy_under_git_are_no_demonstrations(re
     assert not is_demonstration(tmp_path / "moved")
     (tmp_path / "moved").rename(tmp_path / "copy")
     assert is_demonstration(tmp_path / "copy")
+    assert is_demonstration(tmp_path / "copy", of=repository)
+    assert not is_demonstration(tmp_path / "copy", of=tmp_path)
     (tmp_path / "copy" / ".git").mkdir()
     assert not is_demonstration(tmp_path / "copy")
 

@@ -108,6 +108,11 @@ class Run:
     def finalize(self) -> FinalResult:
         return finalize(self.session())
 
+    def left_by_a_kill(self, content: bytes) -> None:
+        """The production file as a finalize leaves it that was killed while the winner's tests ran."""
+        self.workspace.log("applying")
+        self.production.write_bytes(content)
+
     def variants(self) -> tuple[Variant, ...]:
         return tuple(read_document(path, Variant) for path in self.workspace.variant_records())
 

@@ -70,6 +70,14 @@ def test_a_search_without_a_winner_needs_no_approval_to_be_reported(optimized: R
     assert step_of(optimized) == (RunState.FINALIZE, "warpsmith finalize rms_norm", False)
 
 
+def test_a_winner_that_a_kill_left_in_the_production_file_is_told(optimized: Run) -> None:
+    assert next_step(optimized.workspace, "rms_norm").why == "the search has ended"
+    winner = read_document(optimized.workspace.search_result, SearchResult).winner
+    assert winner is not None
+    optimized.left_by_a_kill(optimized.workspace.variant(winner).read_bytes())
+    assert "its tests have not passed yet" in next_step(optimized.workspace, "rms_norm").why
+
+
 def test_a_finished_run_points_to_its_report_and_tells_what_was_found(optimized: Run) -> None:
     final = FinalResult(
         run_id="r",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from simulated_kernel import Work
 from simulated_run import KERNEL_TESTS, SOURCE, Run
@@ -11,8 +13,9 @@ from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ApprovalRequired, PreflightError, Rejected
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, RunState, SearchResult
-from warpsmith.measure.worker.protocol import Check, MeasureHostTime, MeasureMemory, Time
+from warpsmith.measure.worker.protocol import AnyQuestion, Check, MeasureHostTime, MeasureMemory, Time
 from warpsmith.stages.checkpoints import approve, state_of
+from warpsmith.stages.runs import Options, begin
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.ledger import Ledger
 
@@ -122,7 +125,7 @@ def test_an_interrupt_while_the_tests_run_brings_the_original_back(
 
 
 def test_a_run_killed_after_applying_is_finished_by_the_next(optimized: Run) -> None:
-    optimized.production.write_bytes(winner_of(optimized))
+    optimized.left_by_a_kill(winner_of(optimized))
     assert optimized.finalize().outcome is FinalOutcome.APPLIED
     assert optimized.production.read_bytes() == winner_of(optimized)
 
@@ -229,7 +232,7 @@ def test_without_a_search_there_is_nothing_to_finalize(profiled: Run) -> None:
 
 
 def test_a_winner_left_by_a_killed_run_is_taken_back_when_it_does_not_hold(optimized: Run) -> None:
-    optimized.production.write_bytes(winner_of(optimized))
+    optimized.left_by_a_kill(winner_of(optimized))
     optimized.gpu.slowdown = lambda work: 2.0 if is_winner(work) else 1.0
 
     assert optimized.finalize().outcome is FinalOutcome.NOT_CONFIRMED
@@ -254,12 +257,13 @@ def test_an_edit_while_the_tests_run_is_never_overwritten(optimized: Run) -> Non
 
 
 def test_a_snapshot_that_was_edited_is_neither_compared_with_nor_put_back(optimized: Run) -> None:
-    optimized.production.write_bytes(winner_of(optimized))
+    optimized.left_by_a_kill(winner_of(optimized))
     with optimized.workspace.original.open("ab") as snapshot:
         snapshot.write(b"EDITED = 1\n")
-    for stage in (optimized.finalize, optimized.optimize):
-        with pytest.raises(Rejected, match=r"original_rms_norm\.py has changed"):
-            stage()
+    with pytest.raises(Rejected, match=r"original_rms_norm\.py is not the file that was measured"):
+        optimized.finalize()
+    with pytest.raises(Rejected, match="has changed"):
+        optimized.optimize()
     assert optimized.production.read_bytes() == winner_of(optimized)
 
 
@@ -272,7 +276,7 @@ def test_a_style_command_that_destroys_its_file_destroys_no_kernel(optimized: Ru
 
 
 def test_a_run_killed_after_its_style_was_applied_is_finished_by_the_next(optimized: Run) -> None:
-    optimized.production.write_bytes(winner_of(optimized) + b"# end\n")
+    optimized.left_by_a_kill(winner_of(optimized) + b"# end\n")
 
     assert optimized.finalize().outcome is FinalOutcome.APPLIED
     assert optimized.production.read_bytes() == winner_of(optimized) + b"# end\n"
@@ -299,3 +303,52 @@ def test_an_edit_while_the_style_command_runs_is_never_overwritten(optimized: Ru
         optimized.finalize()
 
     assert optimized.production.read_bytes() == winner_of(optimized) + b"# an edit\n"
+
+
+def truncated_during(run: Run, path: Path, kind: str) -> None:
+    """Somebody empties a file of the workspace while that kind of question is asked."""
+
+    def truncate(question: AnyQuestion) -> None:
+        if question.kind == kind:
+            path.write_bytes(b"")
+
+    run.gpu.watch = truncate
+
+
+@pytest.mark.parametrize("passing", [True, False])
+def test_a_snapshot_that_is_lost_on_the_way_costs_the_production_file_nothing(optimized: Run, passing: bool) -> None:
+    before = original_of(optimized)
+    winner = winner_of(optimized)
+    if not passing:
+        (optimized.root / KERNEL_TESTS).write_text("def test_the_kernel():\n    assert False\n")
+    truncated_during(optimized, optimized.workspace.original, "host_time")
+    outcome = optimized.finalize().outcome
+    assert outcome is (FinalOutcome.APPLIED if passing else FinalOutcome.REVERTED)
+    assert optimized.production.read_bytes() == (winner if passing else before)
+
+
+def test_a_winner_that_is_changed_on_the_way_is_applied_as_it_was_measured(optimized: Run) -> None:
+    winner = winner_of(optimized)
+    number = read_document(optimized.workspace.search_result, SearchResult).winner
+    assert number is not None
+    truncated_during(optimized, optimized.workspace.variant(number), "host_time")
+    assert optimized.finalize().outcome is FinalOutcome.APPLIED
+    assert optimized.production.read_bytes() == winner
+
+
+def test_a_search_of_another_profile_is_refused(optimized: Run) -> None:
+    search = read_document(optimized.workspace.search_result, SearchResult)
+    elsewhere = search.origin.model_copy(update={"kind": OriginKind.RECORDED})
+    write_document(optimized.workspace.search_result, search.model_copy(update={"origin": elsewhere}))
+    with pytest.raises(Rejected, match=r"comparison\.json is of another run than the profile"):
+        optimized.finalize()
+    assert_nothing_happened(optimized, original_of(optimized))
+
+
+def test_a_winner_that_somebody_put_in_place_by_hand_is_theirs(optimized: Run) -> None:
+    optimized.production.write_bytes(winner_of(optimized))
+    with pytest.raises(Rejected, match="changed since it was profiled"):
+        optimized.finalize()
+    begin(optimized.workspace, "rms_norm", Options(fresh=True))
+    (archived,) = optimized.workspace.history.iterdir()
+    assert optimized.production.read_bytes() == (archived / "rms_norm_v3.py").read_bytes()

@@ -131,4 +131,4 @@ def test_a_compiler_that_does_not_know_the_gpu_is_asked_once() -> None:
     found, asked = compiled(answer)
 
     assert len(asked.questions) == 1
-    assert found == expected(unavailable="triton 3.6.0 cannot compile for NVIDIA Z900")
+    assert found == expected(unavailable="compile_failed: triton 3.6.0 cannot compile for NVIDIA Z900")

@@ -11,7 +11,7 @@ from simulated_kernel import ZEROING_US, Work, duration_us
 from simulated_run import Run
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.errors import PreflightError
+from warpsmith.contracts.errors import PreflightError, Rejected, Unavailable
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.variant import Variant, VariantStatus
 from warpsmith.contracts.verdict import Outcome
@@ -52,6 +52,7 @@ def test_a_variant_has_the_line_endings_of_the_original(profiled: Run) -> None:
     original = profiled.workspace.original
     original.write_bytes(original.read_bytes().replace(b"\n", b"\r\n"))
     profile = read_document(profiled.workspace.profile, Profile)
+    profiled.production.write_bytes(original.read_bytes())
     crlf = hashlib.sha256(original.read_bytes()).hexdigest()
     write_document(profiled.workspace.profile, profile.model_copy(update={"source_sha256": crlf}))
     recommend_only(profiled, "needless_initialisation")
@@ -235,3 +236,23 @@ def test_without_a_profile_there_is_nothing_to_build_on(run: Run) -> None:
         run.optimize()
     assert caught.value.next_command == "warpsmith profile rms_norm"
     assert run.gpu.asked == []
+
+
+def test_a_run_that_was_profiled_on_another_gpu_does_not_go_on(profiled: Run) -> None:
+    profile = read_document(profiled.workspace.profile, Profile)
+    environment = profile.device.environment.model_copy(update={"gpu_name": "Simulated A100", "gpu_uuid": "GPU-9"})
+    device = profile.device.model_copy(update={"environment": environment})
+    write_document(profiled.workspace.profile, profile.model_copy(update={"device": device}))
+    with pytest.raises(
+        Unavailable, match="was profiled with gpu_name Simulated A100, now Simulated H200: what"
+    ) as caught:
+        profiled.optimize()
+    assert caught.value.next_command == "warpsmith run rms_norm --fresh"
+
+
+def test_a_production_file_that_has_changed_ends_the_search_before_it_begins(profiled: Run) -> None:
+    with profiled.production.open("a") as file:
+        file.write("# edited\n")
+    with pytest.raises(Rejected, match="has changed since it was profiled"):
+        profiled.optimize()
+    assert profiled.gpu.asked == []

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from simulated_run import KERNEL, SOURCE, TARGET_FILE, Run, make_repository
 
 from warpsmith.contracts.case import Mode
@@ -74,7 +77,7 @@ def test_without_a_gpu_and_a_recording_both_are_said_to_be_missing(tmp_path: Pat
 def test_another_source_is_not_what_was_recorded(root: Path) -> None:
     with (root / SOURCE).open("a") as file:
         file.write("# edited\n")
-    with pytest.raises(Unavailable, match=f"is of another {SOURCE}") as caught:
+    with pytest.raises(Unavailable, match=f"is of {SOURCE} with sha256 1e618b11111f, here it has") as caught:
         to_replay(root)
     assert (caught.value.next_command or "").startswith("warpsmith demo rms_norm")
 
@@ -136,3 +139,30 @@ def test_a_recording_is_renewed_from_where_it_began(root: Path, tmp_path: Path) 
     (root / SOURCE).write_bytes(winner.read_bytes() + b"# edited\n")
     anew = copy_to_record(root, root / TARGET_FILE, KERNEL, SOURCE, tmp_path.parent / f"{tmp_path.name}-anew")
     assert (anew / SOURCE).read_bytes() == (root / SOURCE).read_bytes()
+
+
+def test_answers_of_two_kinds_of_gpu_are_no_recording(optimized: Run) -> None:
+    optimized.finalize()
+    path = optimized.workspace.measurements
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:-1], lines[-1].replace("Simulated H200", "Simulated A100")]))
+    with pytest.raises(Rejected, match="was not measured on what the profile was measured on"):
+        recording_of(optimized.workspace, optimized.root / TARGET_FILE)
+
+
+@pytest.mark.parametrize("source", ["/etc/passwd", "../outside.py", "src/../../outside.py"])
+def test_a_recording_names_no_source_outside_the_repository(root: Path, source: str) -> None:
+    content = read_document(recorded_run(root).document, Recording).model_dump()
+    with pytest.raises(ValidationError, match="below the repository's root"):
+        Recording.model_validate({**content, "source": source})
+
+
+def test_an_edited_source_in_a_copy_is_put_back_by_the_command_that_is_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "is_demonstration", lambda root: True)
+    (root / SOURCE).write_text("# edited\n")
+    with pytest.raises(Unavailable) as caught:
+        to_replay(root)
+    subprocess.run(shlex.split(caught.value.next_command or ""), cwd=root, check=True)
+    assert to_replay(root) is not None

@@ -79,7 +79,7 @@ def test_after_a_finished_run_the_next_begins_anew_and_keeps_it(optimized: Run) 
 
 def test_a_fresh_run_begins_from_the_original_where_a_killed_one_left_its_winner_unproven(optimized: Run) -> None:
     original, winner = optimized.workspace.original.read_bytes(), optimized.workspace.variant(3).read_bytes()
-    optimized.production.write_bytes(winner)
+    optimized.left_by_a_kill(winner)
     begin(optimized.workspace, "rms_norm", Options(fresh=True))
 
     assert optimized.production.read_bytes() == original

@@ -34,10 +34,11 @@ Device = Annotated[
     str | None,
     typer.Option(help="GPU: auto (a recording is replayed where there is none), an index, a UUID, or `recorded`."),
 ]
+OnlyGpu = Annotated[str | None, typer.Option("--device", help="GPU: auto, an index, or a UUID.")]
 TargetGpu = Annotated[
     str | None, typer.Option(help="Also compile for this GPU without having it, such as H200 or RTX 4090.")
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Move an unfinished run to history and begin anew.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Move the run that is there to history and begin anew.")]
 MaxVariants = Annotated[int | None, typer.Option(min=1, help="How many variants to try at most (8).")]
 
 
@@ -142,17 +143,17 @@ def demo(
     """The whole job in a scratch copy of this repository, replayed from a recording where there is no GPU."""
     from warpsmith.cli.demonstration import demo
 
-    return demo(Path.cwd(), kernel, into=into, device=device or "auto", as_json=as_json, quiet=quiet)
+    return demo(Path.cwd(), kernel, into=into, device=device, as_json=as_json, quiet=quiet)
 
 
 @app.command()
 def record(
-    kernel: Kernel, into: Into = None, device: Device = None, as_json: AsJson = False, quiet: Quiet = False
+    kernel: Kernel, into: Into = None, device: OnlyGpu = None, as_json: AsJson = False, quiet: Quiet = False
 ) -> int:
     """Measure a whole run in a scratch copy, and keep it for machines without a GPU to replay."""
     from warpsmith.cli.demonstration import record
 
-    return record(Path.cwd(), kernel, into=into, device=device or "auto", as_json=as_json, quiet=quiet)
+    return record(Path.cwd(), kernel, into=into, device=device, as_json=as_json, quiet=quiet)
 
 
 @app.command(name="list")

@@ -29,7 +29,7 @@ def run() -> None:
         interruption.raise_at_a_signal()
         _run(wants_json)
     except interruption.Signalled:
-        _fail(interruption.MESSAGE, ExitCode.INTERRUPTED, None, wants_json)
+        _fail(interruption.told(), ExitCode.INTERRUPTED, None, wants_json)
     finally:
         interruption.ignore_signals()
 
@@ -39,11 +39,16 @@ def _run(wants_json: bool) -> NoReturn:
         result = app(standalone_mode=False)
         sys.stdout.flush()
         sys.exit(int(result) if isinstance(result, int) else ExitCode.DONE)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer's own answer to a reader that went away
+            _drop_output()
+            sys.exit(ExitCode.DONE)
+        raise
     except typer.Abort:
-        _fail(interruption.MESSAGE, ExitCode.INTERRUPTED, None, wants_json)
+        _fail(interruption.told(), ExitCode.INTERRUPTED, None, wants_json)
     except Exception as error:  # the command's edge
         if interruption.is_on_its_way_out(error):
-            told = f"{interruption.MESSAGE} (on the way out: {error})"
+            told = f"{interruption.told()} (on the way out: {error})"
             _fail(told, ExitCode.INTERRUPTED, None, wants_json)
         if isinstance(error, WarpsmithError):
             _fail(error.message, error.exit_code, error.next_command, wants_json)

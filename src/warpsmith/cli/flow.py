@@ -17,11 +17,12 @@ from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState
 from warpsmith.project.config import ProjectConfig, load_config
 from warpsmith.project.discover import find_root, find_target
+from warpsmith.report.quantities import origin_told
 from warpsmith.stages import checkpoints
 from warpsmith.stages.history import find_run
 from warpsmith.stages.pages import document_of, ensure_pages, page_text
 from warpsmith.stages.recording import recording_to_replay
-from warpsmith.stages.runs import Options, begin
+from warpsmith.stages.runs import Options, begin, take_back_unproven
 from warpsmith.stages.session import Session, gpu_for, open_session
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
@@ -34,6 +35,9 @@ EXIT_CODES = {
     FinalOutcome.NOT_CONFIRMED: ExitCode.DONE,
     FinalOutcome.REVERTED: ExitCode.REJECTED,
 }
+
+#: Where the part of a profile ends that a person decides by.
+DETAILS = "\n## Baselines\n"
 
 QUESTIONS = {
     Gate.OPTIMIZE: "Search for a faster version?",
@@ -70,6 +74,8 @@ class Flow:
     def drive(self, options: Options) -> bool:
         """Runs what is left of the run, telling no result. False where a person must decide and cannot be asked."""
         with run_lock(self.workspace):
+            if self._is_done_by_now(options):
+                return True
             request = self._begin(options)
             ensure_pages(self.workspace)
             stages: dict[RunState, Callable[[Session], Any]] = {}
@@ -87,6 +93,8 @@ class Flow:
         if self._is_finished(options):
             return self._tell_page(self.workspace.profile_page)
         with run_lock(self.workspace):
+            if self._is_done_by_now(options):
+                return self._tell_page(self.workspace.profile_page)
             request = self._begin(options)
             if self._state() is RunState.PROFILE:
                 with self._session(request, RunState.PROFILE) as session:
@@ -167,12 +175,26 @@ class Flow:
         """A finished run is shown, and makes way for a new one only when that is asked for."""
         if options.fresh or self._state() is not RunState.DONE:
             return False
+        request = read_document(self.workspace.request, Request)
+        asked = {name: value for name, value in options.given().items() if name != "autonomous"}
+        if different := [name for name, value in asked.items() if value != getattr(request, name)]:
+            raise UsageError(
+                f"run {request.run_id} of {self.kernel} is finished, and had another {', '.join(different)}; --fresh "
+                "moves it to history and begins anew",
+                next_command=f"warpsmith report {self.kernel}",
+            )
         print(f"this run of {self.kernel} is finished; --fresh moves it to history and begins anew", file=sys.stderr)
         return True
+
+    def _is_done_by_now(self, options: Options) -> bool:
+        """Another process may have finished the run while this one waited for the lock."""
+        return not options.fresh and self._state() is RunState.DONE
 
     def _begin(self, options: Options) -> Request:
         """The run's request. What is there is left alone where there is neither a GPU nor a recording to go on with."""
         recording = None
+        if options.fresh:
+            take_back_unproven(self.workspace)
         if options.fresh or self._state() is RunState.NEW:
             device = options.device or "auto"
             target = find_target(self.root, self.config, self.kernel)
@@ -194,7 +216,9 @@ class Flow:
         page = self.workspace.profile_page if gate is Gate.OPTIMIZE else self.workspace.comparison
         if not self.interactive:
             return False
-        print_markdown(page_text(self.workspace, page))
+        text = page_text(self.workspace, page)
+        print_markdown(text.partition(DETAILS)[0])
+        print(f"the whole page: {self.workspace.relative(page)}")
         print(f"{QUESTIONS[gate]} [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             return False
@@ -239,7 +263,7 @@ class Flow:
         print(f"{self.kernel}: {result.outcome.value}: {result.reason}")
         if result.confirmation is not None:
             told = f"{result.confirmation.goal_mode.value}: {result.confirmation.goal} × the original"
-            print(f"  {told} ({result.origin})")
+            print(f"  {told} ({origin_told(result.origin)})")
 
 
 def _stages() -> dict[RunState, Callable[[Session], Any]]:

@@ -17,6 +17,8 @@ from typing import Any
 EXIT_CODE = 7
 
 MESSAGE = "interrupted; what was measured is kept, and the same command goes on from here"
+#: What goes on from here where that is another command; set by the command.
+goes_on_with: str | None = None
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -45,6 +47,13 @@ def ignore_signals() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+
+
+def told() -> str:
+    """What a person is told of an interruption."""
+    return (
+        MESSAGE if goes_on_with is None else f"interrupted; what was measured is kept; it goes on with: {goes_on_with}"
+    )
 
 
 def is_on_its_way_out(error: BaseException | None) -> bool:

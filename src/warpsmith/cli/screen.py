@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol
 
@@ -90,7 +90,8 @@ class Plain:
         self._say(moment, f"   best so far: {moment.progress.best}")
 
     def _say(self, moment: Moment, text: str) -> None:
-        print(f"[{moment.elapsed_s:6.1f} s] {text}", file=self._stream, flush=True)
+        with suppress(OSError):  # whoever read this went away; the run goes on
+            print(f"[{moment.elapsed_s:6.1f} s] {text}", file=self._stream, flush=True)
 
 
 class Live:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import field_validator
+
 from warpsmith.contracts.base import Document, Sha256
 from warpsmith.contracts.device import Environment, Origin, OriginKind
 from warpsmith.contracts.request import RecordingRef, Request
@@ -12,7 +14,8 @@ class Recording(Document):
     """recording.json, beside the answers of the worker and the source as it was before the run.
 
     `answers` counts the records of measurements.jsonl.gz, and `answers_sha256` is the hash of them uncompressed.
-    `elapsed_s` is what the run took in seconds, the kernel's tests included.
+    `elapsed_s` are the seconds from the request to the report: the kernel's tests included, and pauses where there were
+    any.
     """
 
     kernel: str
@@ -27,6 +30,13 @@ class Recording(Document):
     answers_sha256: Sha256
     result: FinalResult
     warpsmith: str
+
+    @field_validator("source")
+    @classmethod
+    def _inside_the_repository(cls, source: str) -> str:
+        if source.startswith("/") or ".." in source.split("/"):
+            raise ValueError(f"expected a path below the repository's root, found {source!r}")
+        return source
 
     @property
     def origin(self) -> Origin:

@@ -59,6 +59,8 @@ def handlers() -> Mapping[str, Callable[[Any], Contract]]:
 
 def _describe(question: Describe) -> TargetSpec:
     target = load_target(question.target.path)
+    if Path(target.source).is_absolute() or ".." in Path(target.source).parts:
+        raise _bad_target(f"source must be a path below the repository's root, found {target.source!r}")
     source = Path(question.target.root) / target.source
     if not source.is_file():
         raise _bad_target(f"{question.target.path} names the source {target.source}, which is not there")

@@ -20,61 +20,67 @@ _MARK = ".warpsmith-demonstration"
 _LEFT_OUT = ("__pycache__", "node_modules", "venv", "build", "dist")
 
 
-def is_demonstration(root: Path) -> bool:
-    """Whether the folder was made by `copy_repository`: it carries its own path as a mark, and is no git repository."""
+def is_demonstration(folder: Path, *, of: Path | None = None) -> bool:
+    """Whether the folder was made by `copy_repository`: it carries its own path as a mark, and is no git repository.
+
+    With `of`, whether it is a copy of that repository.
+    """
     try:
-        mark = json.loads((root / _MARK).read_text(encoding="utf-8"))
+        mark = json.loads((folder / _MARK).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(mark, dict) and mark.get("copy_at") == str(root.resolve()) and not (root / ".git").exists()
+    if not isinstance(mark, dict) or mark.get("copy_at") != str(folder.resolve()) or os.path.lexists(folder / ".git"):
+        return False
+    return of is None or mark.get("copy_of") == str(of.resolve())
 
 
 def copy_repository(root: Path, destination: Path, *, source: str, original: bytes) -> None:
-    """Copies what git tracks (or, without git, everything but caches) and puts `original` where `source` lies.
+    """Copies what git tracks (or, without git, all but what is hidden and caches), with `original` where `source` lies.
 
-    Workspaces and hidden folders stay behind. A killed copy leaves nothing at `destination`. Raises UsageError where
-    the destination holds anything, Unavailable where it cannot be written.
+    Workspaces stay behind; of a symbolic link, what it points to is copied. A copy that is not finished leaves nothing.
+    Raises UsageError where the destination holds anything, Unavailable where it cannot be written.
     """
+    destination = destination.resolve()
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise UsageError(
-            f"{destination} is there already, and is no demonstration copy",
-            next_command="choose another folder with --into, or leave --into out",
+            f"{destination} is there already, and is no demonstration copy of {root}; choose another folder with --into"
         )
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         copying = Path(tempfile.mkdtemp(prefix=f".{destination.name}-", dir=destination.parent))
-        for path in _files(root):
-            (copying / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(root / path, copying / path)
-        write_bytes(copying / source, original)
-        mark = {"copy_of": str(root.resolve()), "copy_at": str(destination.resolve())}
-        write_text(copying / _MARK, json.dumps(mark) + "\n")
-        os.rename(copying, destination)
+        try:
+            for path in _files(root):
+                (copying / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(root / path, copying / path)
+            write_bytes(copying / source, original)
+            mark = {"copy_of": str(root.resolve()), "copy_at": str(destination)}
+            write_text(copying / _MARK, json.dumps(mark) + "\n")
+            os.rename(copying, destination)
+        except BaseException:
+            shutil.rmtree(copying, ignore_errors=True)
+            raise
     except OSError as error:
         raise unwritable(destination, error) from error
 
 
 def _files(root: Path) -> Iterator[Path]:
     """Files of the repository, relative to its root."""
-    for path in _known_to_git(root) or _found(root):
-        visible = not any(part.startswith(".") or part in _LEFT_OUT for part in path.parts[:-1])
-        if visible and path.parts[0] != WORKSPACES and (root / path).is_file():
+    known = _known_to_git(root)
+    for path in _found(root) if known is None else known:
+        if path.parts[0] != WORKSPACES and (root / path).is_file():
             yield path
 
 
-def _known_to_git(root: Path) -> list[Path]:
-    """What git tracks or would track. Empty where it cannot say."""
-    if not (root / ".git").exists():
-        return []
+def _known_to_git(root: Path) -> list[Path] | None:
+    """What git tracks or would track at and below `root`. None where it cannot say."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        return []
-    return [
-        Path(name) for name in sorted({name.decode(errors="surrogateescape") for name in listed.split(b"\0")}) if name
-    ]
+        return None
+    return sorted({Path(os.fsdecode(name)) for name in listed.split(b"\0") if name})
 
 
 def _found(root: Path) -> list[Path]:
-    return sorted(path.relative_to(root) for path in root.rglob("*"))
+    paths = sorted(path.relative_to(root) for path in root.rglob("*"))
+    return [path for path in paths if not any(p.startswith(".") or p in _LEFT_OUT for p in path.parts[:-1])]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from warpsmith.contracts.errors import UsageError
 from warpsmith.contracts.recording import Recording
@@ -61,6 +63,8 @@ class RecordedRun:
                 f"{recording.answers_sha256[:12]})",
                 next_command=f"warpsmith record {self.kernel}   (on a machine with a GPU)",
             )
+        if any(_is_of_another(record["environment"], recording) for record in store.records()):
+            raise UsageError(f"{self.answers} has answers that were not measured on what {self.document.name} says")
         return store
 
     def original_bytes(self, recording: Recording) -> bytes:
@@ -75,3 +79,10 @@ class RecordedRun:
         write_bytes(self.original, original)
         write_bytes(self.answers, gzip.compress(answers, mtime=0))
         write_document(self.document, recording)
+
+
+def _is_of_another(environment: Mapping[str, Any] | None, recording: Recording) -> bool:
+    """Whether an answer depends on another GPU or software than the recording's; its UUID may differ."""
+    if environment is None or "gpu_name" not in environment:
+        return False
+    return {**environment, "gpu_uuid": None} != {**recording.environment.model_dump(mode="json"), "gpu_uuid": None}

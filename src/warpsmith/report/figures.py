@@ -48,7 +48,8 @@ def save_plots(
         plots.append(save(figure, folder, "speed", f"Time of {name} and its baselines, by case and mode"))
     if any(row.peak_bytes is not None for row in rows):
         figure = memory_figure(rows, source)
-        plots.append(save(figure, folder, "memory", f"Peak memory of {name} and its baselines, by case and mode"))
+        weighed = " and ".join(dict.fromkeys(row.provider for row in rows if row.peak_bytes is not None))
+        plots.append(save(figure, folder, "memory", f"Peak memory of {name}, {weighed}, by case and mode"))
     return tuple(plots)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.device import OriginKind, TargetGpu
+from warpsmith.contracts.device import TargetGpu
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.profile import Profile
 from warpsmith.diagnose.occupancy import occupancy
@@ -35,7 +35,7 @@ def offline_lines(profile: Profile) -> tuple[OfflineLine, ...]:
     merged: dict[tuple[object, ...], tuple[LaunchRecord, str, dict[str, None]]] = {}
     for case, mode, index, launch in _each(offline.launches):
         seen = profile.launches.get(case, {}).get(mode, ())
-        against = _against(launch, seen[index] if index < len(seen) else None, _how(profile))
+        against = _against(launch, seen[index] if index < len(seen) else None, profile.origin.kind.value)
         key = (launch.jit_function, launch.line, launch.grid, launch.compiled.binary_sha256, against)
         merged.setdefault(key, (launch, against, {}))[2][case] = None
     return tuple(
@@ -51,10 +51,6 @@ def _each(
         for mode, found in by_mode.items():
             for index, launch in enumerate(found):
                 yield case, mode, index, launch
-
-
-def _how(profile: Profile) -> str:
-    return "recorded" if profile.origin.kind is OriginKind.RECORDED else "measured"
 
 
 def _against(launch: LaunchRecord, seen: LaunchRecord | None, how: str) -> str:

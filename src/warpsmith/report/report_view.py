@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL
 from warpsmith.contracts.result import FinalOutcome
 from warpsmith.contracts.variant import Variant
@@ -191,7 +192,8 @@ def sureness(context: ReportContext) -> tuple[str, ...]:
         tests = context.result.tests
         counts = ", ".join(f"{count} {outcome}" for outcome, count in tests.counts.items())
         told = "passed" if tests.passed else "failed"
-        lines.append(f"The kernel's own tests {told}: {counts} in {tests.duration_s:.0f} s.")
+        where = "" if context.profile.origin.kind is OriginKind.MEASURED else ", run on this machine, not recorded"
+        lines.append(f"The kernel's own tests {told}: {counts} in {tests.duration_s:.0f} s{where}.")
     return tuple(lines)
 
 

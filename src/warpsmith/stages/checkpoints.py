@@ -11,15 +11,22 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from warpsmith.contracts.approval import Approval, Approvals, Gate
-from warpsmith.contracts.errors import ApprovalRequired, UsageError
+from warpsmith.contracts.errors import ApprovalRequired, Rejected, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchResult
 from warpsmith.contracts.variant import Variant
+from warpsmith.project.demonstration import is_demonstration
 from warpsmith.project.snapshot import file_sha256
 from warpsmith.stages.pages import expect_file, expect_named_files
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
+
+#: Events of the ledger between which the production file may hold a winner that is not proven yet.
+APPLYING, REVERTED, FINISHED = "applying", "reverted", "finished"
+
+#: States in which the production file is still what was profiled.
+BEFORE_FINALIZE = (RunState.WAITING_OPTIMIZE, RunState.OPTIMIZE, RunState.WAITING_FINALIZE)
 
 
 def state_of(workspace: Workspace, *, terminal_only: bool = False) -> RunState:
@@ -70,15 +77,68 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         RunState.DONE: (f"warpsmith report {kernel}", "the run is finished", (report,)),
     }
     command, why, read = steps[state]
+    if state in BEFORE_FINALIZE and (source := _changed_source(workspace)) is not None:
+        command, why = f"warpsmith run {kernel} --fresh", f"{source} has changed since it was profiled"
+    if state is RunState.FINALIZE and _unproven_winner_is_in_place(workspace):
+        why = "the winner lies in the production file and its tests have not passed yet; this goes on, or takes it back"
+    if state is RunState.FINALIZE and _is_refused(workspace):
+        command, why = f"warpsmith demo {kernel}", "a recorded winner is applied only in a demonstration copy"
     return NextStep(
         kernel=kernel,
         state=state,
         command=command,
         why=why,
         read=read,
-        for_a_person=state in (RunState.WAITING_OPTIMIZE, RunState.WAITING_FINALIZE),
+        for_a_person=command.startswith("warpsmith approve"),
         known_so_far=_known(workspace),
     )
+
+
+def expect_source_unchanged(workspace: Workspace, kernel: str) -> None:
+    """Raises Rejected where the production file is no longer what was profiled, before anything is done with it."""
+    if (source := _changed_source(workspace)) is not None:
+        raise Rejected(
+            f"{source} has changed since it was profiled; what was measured is of the old file",
+            next_command=f"warpsmith run {kernel} --fresh",
+        )
+
+
+def _changed_source(workspace: Workspace) -> str | None:
+    profile = read_document(workspace.profile, Profile)
+    production = workspace.root / profile.source
+    unchanged = production.is_file() and file_sha256(production) == profile.source_sha256
+    return None if unchanged else profile.source
+
+
+def _is_refused(workspace: Workspace) -> bool:
+    """Whether a replay has a winner that may not be applied where it is."""
+    request, search = read_document(workspace.request, Request), read_document(workspace.search_result, SearchResult)
+    return request.recording is not None and search.winner is not None and not is_demonstration(workspace.root)
+
+
+def has_applied(workspace: Workspace) -> bool:
+    """Whether a finalize of this run has put its winner in place, or was about to, and has not taken it back.
+
+    Raises UsageError where the ledger is damaged.
+    """
+    return _last_of(workspace, APPLYING, REVERTED) == APPLYING
+
+
+def is_applying(workspace: Workspace) -> bool:
+    """Whether such a finalize has not come to its end either. Raises UsageError where the ledger is damaged."""
+    return _last_of(workspace, APPLYING, REVERTED, FINISHED) == APPLYING
+
+
+def _last_of(workspace: Workspace, *events: str) -> str | None:
+    return next((event["event"] for event in reversed(workspace.events()) if event.get("event") in events), None)
+
+
+def _unproven_winner_is_in_place(workspace: Workspace) -> bool:
+    search, profile = read_document(workspace.search_result, SearchResult), read_document(workspace.profile, Profile)
+    production = workspace.root / profile.source
+    if not is_applying(workspace) or not production.is_file():
+        return False
+    return search.winner_sha256 == file_sha256(production) != profile.source_sha256
 
 
 def approve(workspace: Workspace, gate: Gate, *, from_terminal: bool) -> Approval:
@@ -92,6 +152,7 @@ def approve(workspace: Workspace, gate: Gate, *, from_terminal: bool) -> Approva
             f"nothing to approve yet: {workspace.relative(page)} is not there",
             next_command=command,
         )
+    expect_source_unchanged(workspace, request.kernel)
     approval = Approval(
         gate=gate,
         run_id=request.run_id,
@@ -157,7 +218,7 @@ def _known(workspace: Workspace) -> tuple[str, ...]:
         variant = read_document(path, Variant)
         result = variant.status.value
         if variant.verdict is not None:
-            result = f"{variant.verdict.outcome.value}, {variant.verdict.goal} ×"
+            result = f"{variant.verdict.outcome.value}, {variant.verdict.goal} × ({variant.origin})"
         known.append(f"v{variant.number} {variant.strategy}: {result}")
     if workspace.final_result.is_file():
         final = read_document(workspace.final_result, FinalResult)

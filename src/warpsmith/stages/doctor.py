@@ -60,7 +60,7 @@ def _recording(recorded: RecordedRun) -> Finding | None:
         return Finding(name=name, ok=False, found=error.message, consequence="it cannot be replayed")
     if recording is None:
         return None
-    return Finding(name=name, ok=True, found=f"{recording.origin}; replayed where there is no GPU")
+    return Finding(name=name, ok=True, found=f"{recording.origin}; `warpsmith demo {recorded.kernel}` replays it")
 
 
 def _gpus() -> list[Finding]:

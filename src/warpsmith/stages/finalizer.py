@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.device import OriginKind
-from warpsmith.contracts.errors import PreflightError, Rejected
-from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, Timing
+from warpsmith.contracts.errors import PreflightError, Rejected, WarpsmithError
+from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, SourceRef, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult, TestRun
 from warpsmith.contracts.verdict import Outcome
 from warpsmith.project.apply import apply, clear, revert
 from warpsmith.project.commands import import_path
 from warpsmith.project.demonstration import is_demonstration
-from warpsmith.project.snapshot import expect_sha256, file_sha256, sha256_of
+from warpsmith.project.snapshot import expect_sha256, file_sha256, read_source, sha256_of
 from warpsmith.project.style import run_style
 from warpsmith.project.tests_gate import run_tests
 from warpsmith.source.encoding import decoded
 from warpsmith.source.syntax import equal_syntax_tree
-from warpsmith.stages.checkpoints import require
+from warpsmith.stages.checkpoints import APPLYING, FINISHED, REVERTED, has_applied, require
 from warpsmith.stages.judge import check_all, measure_host_times, measure_memories
 from warpsmith.stages.reporting import Confirmation, write_report
-from warpsmith.stages.session import Session, source_ref
+from warpsmith.stages.session import Session
 from warpsmith.stages.timings import contenders, pairs, with_providers
 from warpsmith.verdict.decision import Evidence, decide
 from warpsmith.workspace.documents import read_document, write_document
@@ -37,8 +38,37 @@ from warpsmith.workspace.documents import read_document, write_document
 #: The confirmation runs on inputs that no search has seen.
 FRESH_SEED_OFFSET = 1000
 
+#: How a winner that was applied had been confirmed.
+CONFIRMED = {
+    OriginKind.MEASURED: "confirmed afresh, applied, tests passed",
+    OriginKind.RECORDED: "its confirmation is on record; applied in a demonstration copy, whose tests passed here",
+}
+
 #: What a person is told step by step.
 STEPS = 3
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is done to the production file, from bytes that were read once and are what was measured.
+
+    `accepted` is the sha256 of the production file as it was found: the original, or a winner that a killed run left.
+    Whatever is done to the file is done to exactly that.
+    """
+
+    production: Path
+    original: bytes
+    winner: bytes
+    accepted: str
+
+    @property
+    def applied(self) -> str:
+        """The sha256 of the production file with the winner in it."""
+        return self.accepted if self.is_applied else sha256_of(self.winner)
+
+    @property
+    def is_applied(self) -> bool:
+        return self.accepted != sha256_of(self.original)
 
 
 def finalize(session: Session) -> FinalResult:
@@ -53,56 +83,70 @@ def finalize(session: Session) -> FinalResult:
     profile = read_document(workspace.profile, Profile)
     if search.winner is None:
         reason = f"no variant was accepted: {search.stop_reason}"
-        return _conclude(session, profile, search, _result(session, search, FinalOutcome.NO_IMPROVEMENT, reason), None)
-    production = session.root / profile.source
-    clear(production)
-    accepted = _guard(session, profile, search, production)
+        result = _result(session, profile, search, FinalOutcome.NO_IMPROVEMENT, reason)
+        return _conclude(session, profile, search, result, None)
+    clear(session.root / profile.source)
+    change = _guard(session, profile, search)
     confirmation = _confirm(session, profile, search)
     if confirmation.verdict.outcome is not Outcome.ACCEPTED:
         reason = "measured afresh, the winner did not hold: " + "; ".join(confirmation.verdict.reasons)
-        _take_back(session, production, accepted)
-        result = _result(session, search, FinalOutcome.NOT_CONFIRMED, reason)
+        if change.is_applied:
+            revert(change.production, change.original, expected_sha256=change.accepted)
+            workspace.log(REVERTED, winner=search.winner)
+        result = _result(session, profile, search, FinalOutcome.NOT_CONFIRMED, reason)
         return _conclude(session, profile, search, result, confirmation)
-    return _conclude(session, profile, search, _apply_behind_tests(session, search, production, accepted), confirmation)
+    return _conclude(session, profile, search, _apply_behind_tests(session, profile, search, change), confirmation)
 
 
-def _guard(session: Session, profile: Profile, search: SearchResult, production: Path) -> str:
-    """Refuses what was not measured here, not measured against this file, or not approved.
-
-    Returns the sha256 of the production file that it accepted: the original, or a winner that a killed run left.
-    Whatever is done to the file afterwards is done to exactly that.
-    """
+def _guard(session: Session, profile: Profile, search: SearchResult) -> Change:
+    """Refuses what was not measured here, not measured against this file, or not approved."""
     assert search.winner is not None
+    kernel, workspace, production = session.request.kernel, session.workspace, session.root / profile.source
     replayed_in_a_copy = profile.origin.kind is OriginKind.RECORDED and is_demonstration(session.root)
     if profile.origin.kind is not OriginKind.MEASURED and not replayed_in_a_copy:
         raise Rejected(
             f"the winner was not measured here ({profile.origin}); a recorded one is applied only in a demonstration "
             "copy",
-            next_command=f"warpsmith demo {session.request.kernel}",
+            next_command=f"warpsmith demo {kernel}",
         )
-    winner = session.workspace.variant(search.winner)
-    if file_sha256(winner) != search.winner_sha256:
-        raise Rejected(f"{session.workspace.relative(winner)} is not the file that was measured; run optimize again")
-    expect_sha256(session.workspace.original, profile.source_sha256)
-    current = file_sha256(production)
-    left_by_a_kill = _same_code(winner.read_bytes(), production.read_bytes())
-    if current != profile.source_sha256 and not left_by_a_kill:
+    if search.origin != profile.origin or search.run_id != profile.run_id:
+        raise Rejected(
+            f"{workspace.relative(workspace.search_result)} is of another run than the profile",
+            next_command=f"warpsmith run {kernel} --fresh",
+        )
+    original, winner = read_source(workspace.original), read_source(workspace.variant(search.winner))
+    for path, content, sha256 in (
+        (workspace.original, original, profile.source_sha256),
+        (workspace.variant(search.winner), winner, search.winner_sha256),
+    ):
+        if sha256_of(content) != sha256:
+            raise Rejected(
+                f"{workspace.relative(path)} is not the file that was measured",
+                next_command=f"warpsmith run {kernel} --fresh",
+            )
+    found = read_source(production)
+    put_there_by_us = has_applied(workspace) and _same_code(winner, found)
+    if found != original and not put_there_by_us:
         raise Rejected(
             f"{profile.source} changed since it was profiled (sha256 {profile.source_sha256[:12]}, now "
-            f"{current[:12]}); the winner was measured against the old file",
-            next_command=f"warpsmith run {session.request.kernel} --fresh",
+            f"{sha256_of(found)[:12]}); the winner was measured against the old file",
+            next_command=f"warpsmith run {kernel} --fresh",
         )
-    require(session.workspace, session.request, Gate.FINALIZE, terminal_only=session.config.terminal_only)
-    return current
+    require(workspace, session.request, Gate.FINALIZE, terminal_only=session.config.terminal_only)
+    return Change(production, original, winner, sha256_of(found))
 
 
 def _confirm(session: Session, profile: Profile, search: SearchResult) -> Confirmation:
     """Asks a worker that has just started, with a seed that no search used."""
-    assert search.winner is not None
+    assert search.winner is not None and search.winner_sha256 is not None
     session.worker.close()
     spec = session.describe()
-    bench = replace(session.bench(spec, profile.device), seed=session.request.seed + FRESH_SEED_OFFSET)
-    winner = source_ref(session.workspace.variant(search.winner))
+    bench = replace(
+        session.bench(spec, profile.device),
+        seed=session.request.seed + FRESH_SEED_OFFSET,
+        original=SourceRef(path=str(session.workspace.original), sha256=profile.source_sha256),
+    )
+    winner = SourceRef(path=str(session.workspace.variant(search.winner)), sha256=search.winner_sha256)
     sides = contenders(**{ORIGINAL: bench.original, OPTIMIZED: winner})
     session.progress.step("confirming the winner on new inputs, in a new process", 1, of=STEPS)
     correctness = check_all(bench, winner)
@@ -126,50 +170,42 @@ def _confirm(session: Session, profile: Profile, search: SearchResult) -> Confir
     return Confirmation(decide(evidence, session.config.thresholds), correctness, tuple(timings), memories)
 
 
-def _apply_behind_tests(session: Session, search: SearchResult, production: Path, accepted: str) -> FinalResult:
+def _apply_behind_tests(session: Session, profile: Profile, search: SearchResult, change: Change) -> FinalResult:
     """The winner in place and its tests passed, or the original back in place and its tests run again."""
-    assert search.winner is not None and search.winner_sha256 is not None
-    workspace = session.workspace
-    original, winner = workspace.original.read_bytes(), workspace.variant(search.winner).read_bytes()
-    applied = search.winner_sha256 if accepted == sha256_of(original) else accepted
-    expect_sha256(production, accepted)
+    workspace, production = session.workspace, change.production
+    expect_sha256(production, change.accepted)
     try:
-        if accepted != applied:
-            workspace.log("applying", winner=search.winner)
-            apply(production, winner, expected_sha256=accepted)
+        if not change.is_applied:
+            workspace.log(APPLYING, winner=search.winner)
+            apply(production, change.winner, expected_sha256=change.accepted)
         session.progress.step("the kernel's own tests on the winner", 2, of=STEPS)
         tests = _tests(session)
-        if file_sha256(production) != applied:
+        if file_sha256(production) != change.applied:
             raise Rejected(
                 f"{production.name} was changed by somebody while its tests ran; it is left as it is now",
                 next_command=shlex.join(["cp", workspace.relative(workspace.original), workspace.relative(production)]),
             )
         if not tests.passed:
-            revert(production, original, expected_sha256=applied)
+            revert(production, change.original, expected_sha256=change.applied)
     except BaseException:
-        if file_sha256(production) == applied:
-            revert(production, original, expected_sha256=applied)
+        if file_sha256(production) == change.applied:
+            revert(production, change.original, expected_sha256=change.applied)
+            with suppress(WarpsmithError):  # what is being raised matters more than that this could not be logged
+                workspace.log(REVERTED, winner=search.winner)
         raise
     if not tests.passed:
-        workspace.log("reverted", winner=search.winner)
+        workspace.log(REVERTED, winner=search.winner)
         again = _tests(session)
         reason = (
             f"the kernel's tests failed on the winner ({tests.reason}); the original is back and its tests "
             f"{'pass' if again.passed else 'fail too, so they were failing before'}"
         )
-        return _result(session, search, FinalOutcome.REVERTED, reason).model_copy(update={"tests": tests})
-    style, styled_sha256 = _style(session, production, winner, applied)
+        result = _result(session, profile, search, FinalOutcome.REVERTED, reason)
+        return result.model_copy(update={"tests": tests})
+    style, styled_sha256 = _style(session, production, change.winner, change.applied)
     workspace.log("applied", winner=search.winner)
-    return _result(session, search, FinalOutcome.APPLIED, "confirmed afresh, applied, tests passed").model_copy(
-        update={"tests": tests, "style": style, "applied_sha256": styled_sha256}
-    )
-
-
-def _take_back(session: Session, production: Path, accepted: str) -> None:
-    """The original's bytes again, where an earlier finalize was killed after it had applied the winner."""
-    original = session.workspace.original.read_bytes()
-    if accepted != sha256_of(original):
-        revert(production, original, expected_sha256=accepted)
+    result = _result(session, profile, search, FinalOutcome.APPLIED, CONFIRMED[search.origin.kind])
+    return result.model_copy(update={"tests": tests, "style": style, "applied_sha256": styled_sha256})
 
 
 def _tests(session: Session) -> TestRun:
@@ -206,13 +242,15 @@ def _same_code(measured: bytes, other: bytes) -> bool:
         return False
 
 
-def _result(session: Session, search: SearchResult, outcome: FinalOutcome, reason: str) -> FinalResult:
+def _result(
+    session: Session, profile: Profile, search: SearchResult, outcome: FinalOutcome, reason: str
+) -> FinalResult:
     return FinalResult(
         run_id=session.request.run_id,
         outcome=outcome,
         reason=reason,
         winner=search.winner,
-        original_sha256=file_sha256(session.workspace.original),
+        original_sha256=profile.source_sha256,
         origin=search.origin,
     )
 
@@ -225,5 +263,5 @@ def _conclude(
     session.progress.step("report and plots", STEPS, of=STEPS)
     write_report(session, profile, search, result, confirmation)
     write_document(session.workspace.final_result, result)
-    session.workspace.log("finished", outcome=result.outcome.value)
+    session.workspace.log(FINISHED, outcome=result.outcome.value)
     return result

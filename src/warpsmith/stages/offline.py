@@ -29,8 +29,9 @@ def compile_offline(session: Session, spec: TargetSpec, source: SourceRef, gpu: 
         try:
             (compiled,) = session.ask(question, CompiledAnswer).compiled
         except WorkerError as error:
-            reasons.setdefault(error.failure.message)
-            break  # what keeps one case from an answer keeps them all
+            reasons.setdefault(error.failure.in_a_line)
+            if error.failure.status in ("compile_failed", "bad_target", "import_failed"):
+                break  # what keeps one case from an answer keeps them all
         if compiled.launches:
             launches.setdefault(case.name, {})[mode] = compiled.launches
             notes.update(dict.fromkeys(compiled.notes))

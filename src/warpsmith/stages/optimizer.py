@@ -29,6 +29,7 @@ from warpsmith.search.strategies.settings import SettingsSweep
 from warpsmith.search.table import narrowed, row_count
 from warpsmith.source.encoding import encoded
 from warpsmith.source.scan import scan
+from warpsmith.stages.checkpoints import expect_source_unchanged
 from warpsmith.stages.judge import Judgement, Rules, Standing, judge, time_pairs
 from warpsmith.stages.session import Session, source_ref, text_of
 from warpsmith.stages.timings import COPY, contenders, pairs
@@ -68,6 +69,8 @@ def optimize(session: Session) -> SearchResult:
         )
     profile = read_document(workspace.profile, Profile)
     expect_sha256(workspace.original, profile.source_sha256)
+    expect_source_unchanged(workspace, session.request.kernel)
+    session.expect_environment_of(profile.device)
     bench = session.bench(session.describe(), profile.device)
     text = text_of(workspace.original)
     session.progress.step("noise floor: the original against a copy of itself")

@@ -14,7 +14,7 @@ from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalResult, SearchResult
 from warpsmith.contracts.variant import Variant
 from warpsmith.workspace.documents import read_document, write_text
-from warpsmith.workspace.layout import Workspace
+from warpsmith.workspace.layout import PastRun, Workspace
 
 
 def page_text(workspace: Workspace, page: Path) -> str:
@@ -51,6 +51,8 @@ def ensure_page(workspace: Workspace, page: Path) -> None:
     if page.is_file():
         return
     document = document_of(workspace, page)
+    if isinstance(document, FinalResult) and isinstance(workspace, PastRun):
+        raise UsageError(f"{workspace.relative(page)} is not there any more; --json tells the result of that run")
     if isinstance(document, FinalResult):
         result, kernel = workspace.final_result, workspace.kernel
         raise UsageError(

@@ -22,14 +22,13 @@ from warpsmith.measure.worker.protocol import (
     CompiledAnswer,
     CompileOffline,
     Describe,
-    TargetRef,
     WorkerError,
     answer_of,
 )
-from warpsmith.project.snapshot import file_sha256, read_source
+from warpsmith.project.snapshot import read_source
 from warpsmith.source.encoding import decoded
 from warpsmith.source.scan import scan
-from warpsmith.stages.session import Session, source_ref, worker_without_gpu
+from warpsmith.stages.session import Session, source_ref, target_ref, worker_without_gpu
 
 #: Machine epsilon, IEEE 754 and bfloat16.
 EPSILON = {DType.FLOAT32: 2.0**-23, DType.FLOAT16: 2.0**-10, DType.BFLOAT16: 2.0**-7}
@@ -71,7 +70,7 @@ def preflight_without_gpu(root: Path, target_path: Path) -> None:
 
     Raises PreflightError for what a GPU would not mend either.
     """
-    target = TargetRef(path=str(target_path), root=str(root), sha256=file_sha256(target_path))
+    target, spec = target_ref(root, target_path), None
     with worker_without_gpu(root) as worker:
         try:
             spec = answer_of(worker, Describe(target=target), TargetSpec)
@@ -81,10 +80,12 @@ def preflight_without_gpu(root: Path, target_path: Path) -> None:
             question = CompileOffline(target=target, source=source, case=case, mode=mode, gpu=known_gpu("H200"))
             (compiled,) = answer_of(worker, question, CompiledAnswer).compiled
         except WorkerError as error:
-            if error.failure.status not in ("bad_target", "import_failed"):
+            described = error.failure.status in ("bad_target", "import_failed")
+            if spec is not None and not described:
                 return  # what a process without a GPU cannot do says nothing of the target
             raise PreflightError(
-                f"the target cannot be used: {error}", next_command=f"edit {shlex.quote(str(target_path))}"
+                f"the target cannot be used: {error.failure.in_a_line}",
+                next_command=f"edit {shlex.quote(str(target_path))}",
             ) from error
     if compiled.failure is None and not compiled.launches:
         raise _launched_nothing(spec, case, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from datetime import datetime
 from pathlib import Path
@@ -14,14 +15,16 @@ from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.gpus import choose, gpus
-from warpsmith.measure.worker.protocol import Describe, TargetRef, answer_of
+from warpsmith.measure.worker.protocol import Describe, answer_of
+from warpsmith.measure.worker.stored import OFFLINE_KINDS, UNBOUND_KINDS, same_environment
 from warpsmith.project.demonstration import copy_repository, is_demonstration
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
 from warpsmith.stages.preflight import preflight_without_gpu
-from warpsmith.stages.session import worker_without_gpu
+from warpsmith.stages.session import target_ref, worker_without_gpu
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
+from warpsmith.workspace.store import MeasurementStore
 
 #: The device that replays a recording where there is a GPU too.
 RECORDED = "recorded"
@@ -37,28 +40,32 @@ def recording_to_replay(root: Path, target_path: Path, kernel: str, device: str)
     recorded = RecordedRun.of(target_path, kernel)
     recording = recorded.read()
     if recording is None:
+        missing = f"no recording of {kernel} in {recorded.directory}"
         if device != RECORDED:
             preflight_without_gpu(root, target_path)
-        reason = "" if device == RECORDED else f"no GPU here ({gpus().reason or 'NVML lists none'}), and "
-        raise Unavailable(f"{reason}no recording of {kernel} in {recorded.directory}", next_command="warpsmith doctor")
+            missing = f"no GPU here ({gpus().reason or 'NVML lists none'}), and {missing}"
+        raise Unavailable(missing, next_command="warpsmith doctor")
     told = f"the recording of {kernel} ({recording.origin})"
     if file_sha256(target_path) != recording.target_sha256:
         raise Unavailable(
             f"{told} was made with another {target_path.relative_to(root).as_posix()}",
             next_command=f"warpsmith record {kernel}   (on a machine with a GPU)",
         )
-    if file_sha256(root / recording.source) != recording.source_sha256:
+    if (found := file_sha256(root / recording.source)) != recording.source_sha256:
+        restore = f"cp {shlex.quote(str(recorded.original.relative_to(root)))} {shlex.quote(recording.source)}"
         raise Unavailable(
-            f"{told} is of another {recording.source}: sha256 {recording.source_sha256[:12]}",
-            next_command=f"warpsmith demo {kernel}   (replays it in a copy, on the source as it was)",
+            f"{told} is of {recording.source} with sha256 {recording.source_sha256[:12]}, here it has {found[:12]}; a "
+            "demonstration copy replays it on the source as it was",
+            next_command=restore if is_demonstration(root) else f"warpsmith demo {kernel}",
         )
     return recording
 
 
 def recording_of(workspace: Workspace, target_path: Path) -> tuple[Recording, bytes]:
-    """A finished, measured run as a recording, and its answers as they are stored: no paths, one GPU.
+    """A finished, measured run as a recording, and its answers as they are stored.
 
-    Raises UsageError where the run is not finished, Rejected where it is no whole measured run on one GPU.
+    Raises UsageError where the run is not finished, Rejected where it was not measured, or not all of it on one kind of
+    GPU and by one set of software.
     """
     if not workspace.final_result.is_file():
         raise UsageError(f"no finished run of {workspace.kernel}", next_command=f"warpsmith next {workspace.kernel}")
@@ -69,6 +76,10 @@ def recording_of(workspace: Workspace, target_path: Path) -> tuple[Recording, by
     if result.outcome is FinalOutcome.REVERTED:
         raise Rejected(f"a run that ended {result.outcome.value} is not worth showing: {result.reason}")
     environment = profile.device.environment
+    for record in MeasurementStore(workspace.measurements).records():
+        bound = record["kind"] not in OFFLINE_KINDS | UNBOUND_KINDS
+        if bound and not same_environment(record["environment"], environment):
+            raise Rejected(f"an answer to {record['kind']!r} was not measured on what the profile was measured on")
     answers = workspace.measurements.read_bytes()
     recording = Recording(
         kernel=workspace.kernel,
@@ -88,10 +99,9 @@ def recording_of(workspace: Workspace, target_path: Path) -> tuple[Recording, by
 
 
 def _elapsed_s(workspace: Workspace, request: Request) -> float:
-    """From the request to the report, by the ledger, in whole seconds."""
-    last = workspace.last_event()
-    assert last is not None  # a finished run has logged that it finished
-    began, ended = (datetime.fromisoformat(text) for text in (request.created_at, str(last["at"])))
+    """From the request to the report, by the ledger."""
+    finished = next(event for event in reversed(workspace.events()) if event["event"] == "finished")
+    began, ended = (datetime.fromisoformat(text) for text in (request.created_at, str(finished["at"])))
     return (ended - began).total_seconds()
 
 
@@ -112,9 +122,8 @@ def demonstration_copy(root: Path, target_path: Path, kernel: str, into: Path | 
 
 def source_of(root: Path, target_path: Path) -> str:
     """The source file that a target names. Raises WorkerError where the target cannot be loaded."""
-    target = TargetRef(path=str(target_path), root=str(root), sha256=file_sha256(target_path))
     with worker_without_gpu(root) as worker:
-        return answer_of(worker, Describe(target=target), TargetSpec).source
+        return answer_of(worker, Describe(target=target_ref(root, target_path)), TargetSpec).source
 
 
 def copy_to_record(root: Path, target_path: Path, kernel: str, source: str, into: Path | None) -> Path:
@@ -133,6 +142,6 @@ def copy_to_record(root: Path, target_path: Path, kernel: str, source: str, into
 
 def _copy(root: Path, kernel: str, into: Path | None, source: str, original: bytes) -> Path:
     destination = into or Path(tempfile.mkdtemp(prefix=f"warpsmith-{kernel}-")) / root.name
-    if not is_demonstration(destination):
+    if not is_demonstration(destination, of=root):
         copy_repository(root, destination, source=source, original=original)
     return destination.resolve()

@@ -13,7 +13,7 @@ from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import RunState, SearchResult
 from warpsmith.project.apply import clear, revert
 from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
-from warpsmith.stages.checkpoints import state_of
+from warpsmith.stages.checkpoints import is_applying, state_of
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.runs import archive, new_run_id
@@ -45,7 +45,7 @@ def begin(workspace: Workspace, kernel: str, options: Options, recording: Record
     """
     if not options.fresh and state_of(workspace) not in (RunState.NEW, RunState.DONE):
         return _resumed(workspace, kernel, options)
-    _take_back(workspace)
+    take_back_unproven(workspace)
     archive(workspace)
     now = datetime.now(timezone.utc)
     request = Request.model_validate(
@@ -63,12 +63,14 @@ def begin(workspace: Workspace, kernel: str, options: Options, recording: Record
     return request
 
 
-def _take_back(workspace: Workspace) -> None:
+def take_back_unproven(workspace: Workspace) -> None:
     """The original again, where a run that was killed while the winner's tests ran had left the winner, unproven.
 
     A run that cannot be read has nothing to say here: it makes way as it is.
     """
     try:
+        if not is_applying(workspace):
+            return
         search = read_document(workspace.search_result, SearchResult)
         profile = read_document(workspace.profile, Profile)
         original = read_source(workspace.original)

@@ -20,7 +20,8 @@ from warpsmith.device.builds import require_nvidia
 from warpsmith.device.gpus import Gpu, choose, gpus
 from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
 from warpsmith.measure.worker.protocol import Answer, AnyQuestion, Describe, Identify, TargetRef, WorkerError, answer_of
-from warpsmith.measure.worker.stored import StoredWorker
+from warpsmith.measure.worker.stored import StoredWorker, same_environment
+from warpsmith.project.apply import with_line_endings_of
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.discover import find_target
 from warpsmith.project.recordings import RecordedRun
@@ -95,6 +96,19 @@ class Session:
         kind = OriginKind.MEASURED if self.request.recording is None else OriginKind.RECORDED
         return Origin(kind=kind, gpu=device.name, date=device.measured_at[:10])
 
+    def expect_environment_of(self, device: DeviceFacts) -> None:
+        """Raises Unavailable where this run was profiled on another GPU or software than there is now."""
+        if self.worker.live is None:
+            return
+        today, then = self.worker.environment(), device.environment
+        if not same_environment(today.model_dump(mode="json"), then):
+            fields = [name for name, value in today if name != "gpu_uuid" and value != getattr(then, name)]
+            changed = ", ".join(f"{name} {getattr(then, name)}, now {getattr(today, name)}" for name in fields)
+            raise Unavailable(
+                f"run {self.request.run_id} was profiled with {changed}: what is measured now would not compare",
+                next_command=f"warpsmith run {self.request.kernel} --fresh",
+            )
+
     @property
     def original(self) -> SourceRef:
         """The snapshot that the run compares against."""
@@ -113,12 +127,18 @@ class Session:
         )
 
     def _keep(self, name: str, text: str) -> SourceRef:
-        content = encoded(text, read_source(self.workspace.original))
+        original = read_source(self.workspace.original)
+        content = with_line_endings_of(original, encoded(text, original))
         digest = sha256_of(content)
         path = self.workspace.scratch / f"{name}_{digest[:12]}.py"
         if not path.is_file() or file_sha256(path) != digest:
             write_bytes(path, content)
         return SourceRef(path=str(path), sha256=digest)
+
+
+def target_ref(root: Path, path: Path) -> TargetRef:
+    """A target file by its content. Raises PreflightError where it cannot be read."""
+    return TargetRef(path=str(path), root=str(root), sha256=file_sha256(path))
 
 
 def source_ref(path: Path) -> SourceRef:
@@ -140,7 +160,10 @@ def open_session(
     Raises Unavailable where there is no such GPU, UsageError where there is no such recording any more.
     """
     target_path = find_target(root, config, request.kernel)
-    target = TargetRef(path=str(target_path), root=str(root), sha256=file_sha256(target_path))
+    target = target_ref(root, target_path)
+    if request.recording is not None:
+        replayed = request.recording
+        progress.note(f"replaying what was recorded on {replayed.gpu}, {replayed.date}; nothing is measured here")
     with _opened_worker(root, workspace, request, target) as worker:
         yield Session(root, config, workspace, request, worker, target, progress)
 

@@ -52,9 +52,13 @@ class Workspace:
         """Appends an event to the ledger."""
         Ledger(self.ledger).append(event, **fields)
 
+    def events(self) -> list[dict[str, Any]]:
+        """The ledger's events, oldest first. Raises UsageError where the ledger is damaged."""
+        return Ledger(self.ledger).events()
+
     def last_event(self) -> dict[str, Any] | None:
         """The ledger's newest event. Raises UsageError where the ledger is damaged."""
-        events = Ledger(self.ledger).events()
+        events = self.events()
         return events[-1] if events else None
 
     @property

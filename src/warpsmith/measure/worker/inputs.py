@@ -68,6 +68,8 @@ def turns_l2_over(sets: Sequence[InputSet], device: torch.device) -> bool:
 
 def as_outputs(result: Any, what: str = "call") -> tuple[Tensor, ...]:
     """What a call returned, as a tuple of its tensors. Raises WorkerError (bad_target) where there is none."""
+    if isinstance(result, Tensor):  # runs in every timed call: the usual answer first
+        return (result,)
     found: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
     if tensors := tuple(each for each in found if isinstance(each, Tensor)):
         return tensors

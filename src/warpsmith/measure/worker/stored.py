@@ -30,6 +30,9 @@ from warpsmith.measure.worker.protocol import (
 OFFLINE_KINDS = frozenset({"compile_offline"})
 
 
+#: Questions whose answers depend on the target file alone.
+UNBOUND_KINDS = frozenset({"describe"})
+
 #: The one key of the answer to a question that failed.
 FAILURE = "failure"
 
@@ -116,9 +119,9 @@ class StoredWorker:
 
     def _stored(self, question: AnyQuestion) -> Contract | WorkerFailure | None:
         record = self.store.get(question.identity)
-        if record is None and self.recording is not None:
-            record = self.recording.get(question.identity)
-            if record is not None:
+        if self.recording is not None and question.kind not in OFFLINE_KINDS:
+            kept, record = record, self.recording.get(question.identity)
+            if record is not None and kept is None:
                 self.store.take_over(record)
         if record is None or not self._counts(question, record):
             return None
@@ -132,17 +135,18 @@ class StoredWorker:
     def _counts(self, question: AnyQuestion, record: Mapping[str, Any]) -> bool:
         """Whether a stored answer counts in this run. A failure is replayed, or tried again where it can be."""
         if question.kind in OFFLINE_KINDS:
-            return FAILURE not in record["answer"] and bool(record["environment"] == self._today(question))
+            return bool(record["environment"] == self._today(question))
         if self.live is None:
             return True
         if record.get("replayed") or FAILURE in record["answer"]:
             return False
-        return _same(record["environment"], self._today(question))
+        today = None if question.kind in UNBOUND_KINDS else self.environment()
+        return same_environment(record["environment"], today)
 
     def _keep(self, question: AnyQuestion, answer: Contract | WorkerFailure) -> None:
         """A failure is kept for replay alone, and only where it is known what it was met on."""
         failed = isinstance(answer, WorkerFailure)
-        if failed and self._environment is None:
+        if failed and (self._environment is None or question.kind in OFFLINE_KINDS):
             return
         told = answer.model_dump(mode="json")
         self.store.append(
@@ -155,18 +159,21 @@ class StoredWorker:
 
     def _today(self, question: AnyQuestion) -> dict[str, Any] | None:
         """What the answer depends on. A description of the target depends on no GPU, nor does compiling offline."""
-        if question.kind == "describe":
+        if question.kind in UNBOUND_KINDS:
             return None
         if question.kind in OFFLINE_KINDS:
             return {"triton": metadata.version("triton")}
         return self.environment().model_dump(mode="json")
 
 
-def _same(recorded: dict[str, Any] | None, today: dict[str, Any] | None) -> bool:
-    """Equal but for the GPU's UUID: an answer is a whole comparison on one GPU, so another of its model may go on."""
-    if not isinstance(recorded, dict) or today is None:
-        return recorded is today
-    return {**recorded, "gpu_uuid": None} == {**today, "gpu_uuid": None}
+def same_environment(recorded: Mapping[str, Any] | None, today: Environment | None) -> bool:
+    """Equal but for the GPU's UUID: an answer is a whole comparison on one GPU, so another of its model may go on.
+
+    None is the environment of what depends on none.
+    """
+    if recorded is None or today is None:
+        return recorded is None and today is None
+    return {**recorded, "gpu_uuid": None} == {**today.model_dump(mode="json"), "gpu_uuid": None}
 
 
 def _miss(question: AnyQuestion) -> str:
