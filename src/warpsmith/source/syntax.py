@@ -185,3 +185,12 @@ def _bindings(target: ast.expr, value: ast.expr | None, node: ast.AST) -> Iterat
 
 def assigns(node: ast.AST, name: str) -> bool:
     return any(found.name == name for found in assignments(node))
+
+
+def statement_told(statement: ast.AST) -> str:
+    """A statement on one line, the same under every Python: 3.10 puts the targets of `a, b = c` in parentheses."""
+    told = ast.unparse(statement).split("\n")[0]
+    if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Tuple)):
+        return told
+    target = ast.unparse(statement.targets[0])
+    return target.removeprefix("(").removesuffix(")") + told[len(target) :] if told.startswith(target) else told

@@ -84,7 +84,7 @@ def preflight_without_gpu(root: Path, target_path: Path) -> None:
             if spec is not None and not described:
                 return  # what a process without a GPU cannot do says nothing of the target
             raise PreflightError(
-                f"the target cannot be used: {error.failure.in_a_line}",
+                f"the target cannot be used: {error.failure.in_short}",
                 next_command=f"edit {shlex.quote(str(target_path))}",
             ) from error
     if compiled.failure is None and not compiled.launches:

@@ -167,6 +167,12 @@ class WorkerFailure(Contract):
         first, _, _ = self.message.partition("\n")
         return f"{self.status}: {first}"
 
+    @property
+    def in_short(self) -> str:
+        """The status, the first line of the message and, as Python's errors come last, its last."""
+        first, *rest = [line for line in self.message.splitlines() if line.strip()] or [""]
+        return f"{self.status}: {first}" + (f" {rest[-1].strip()}" if rest else "")
+
 
 AnyQuestion = Annotated[
     Describe | Identify | Inspect | Compile | CompileOffline | Check | Time | MeasureMemory | MeasureHostTime | Count,
