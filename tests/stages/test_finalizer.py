@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,12 @@ from simulated_run import KERNEL_TESTS, SOURCE, Run
 
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.device import Origin, OriginKind
-from warpsmith.contracts.errors import ApprovalRequired, PreflightError, Rejected
+from warpsmith.contracts.errors import ApprovalRequired, PreflightError, Rejected, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, RunState, SearchResult
 from warpsmith.measure.worker.protocol import AnyQuestion, Check, MeasureHostTime, MeasureMemory, Time
 from warpsmith.stages.checkpoints import approve, state_of
-from warpsmith.stages.runs import Options, begin
+from warpsmith.stages.runs import Options, begin, take_back_unproven
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.ledger import Ledger
 
@@ -250,7 +252,7 @@ def test_the_kernel() -> None:
 
 def test_an_edit_while_the_tests_run_is_never_overwritten(optimized: Run) -> None:
     (optimized.root / KERNEL_TESTS).write_text(EDITS_THE_KERNEL)
-    with pytest.raises(Rejected, match="changed by somebody while its tests ran; it is left as it is now"):
+    with pytest.raises(Rejected, match="changed or deleted while its tests ran; it is left as it is now"):
         optimized.finalize()
 
     assert optimized.production.read_bytes() == winner_of(optimized) + b"# an edit of somebody's\n"
@@ -352,3 +354,40 @@ def test_a_winner_that_somebody_put_in_place_by_hand_is_theirs(optimized: Run) -
     begin(optimized.workspace, "rms_norm", Options(fresh=True))
     (archived,) = optimized.workspace.history.iterdir()
     assert optimized.production.read_bytes() == (archived / "rms_norm_v3.py").read_bytes()
+
+
+@pytest.mark.parametrize("ledger", [None, b"", b"\0" * 512, b'{"event": "begun"}\n'])
+def test_a_winner_in_place_whose_ledger_is_lost_is_nobodys_new_original(optimized: Run, ledger: bytes | None) -> None:
+    winner, before = winner_of(optimized), original_of(optimized)
+    optimized.left_by_a_kill(winner)
+    optimized.workspace.ledger.unlink()
+    if ledger is not None:
+        optimized.workspace.ledger.write_bytes(ledger)
+    for attempt in (optimized.finalize, lambda: begin(optimized.workspace, "rms_norm", Options(fresh=True))):
+        with pytest.raises(UsageError, match=r"ledger\.jsonl tells any more") as caught:
+            attempt()
+        assert optimized.production.read_bytes() == winner
+    subprocess.run(shlex.split(caught.value.next_command or ""), cwd=optimized.root, check=True)
+    assert optimized.production.read_bytes() == before
+    assert optimized.finalize().outcome is FinalOutcome.APPLIED
+
+
+def test_a_winner_taken_back_once_and_then_put_in_by_hand_is_theirs(optimized: Run) -> None:
+    winner = winner_of(optimized)
+    optimized.left_by_a_kill(winner)
+    take_back_unproven(optimized.workspace)
+    assert optimized.production.read_bytes() == original_of(optimized)
+    optimized.production.write_bytes(winner)
+    take_back_unproven(optimized.workspace)
+    assert optimized.production.read_bytes() == winner
+
+
+def test_tests_that_delete_the_kernel_are_told_and_the_way_back_is_named(optimized: Run) -> None:
+    (optimized.root / KERNEL_TESTS).write_text(
+        f"import os\n\n\ndef test_the_kernel():\n    os.remove({str(optimized.production)!r})\n"
+    )
+    before = original_of(optimized)
+    with pytest.raises(Rejected, match="changed or deleted while its tests ran") as caught:
+        optimized.finalize()
+    subprocess.run(shlex.split(caught.value.next_command or ""), cwd=optimized.root, check=True)
+    assert optimized.production.read_bytes() == before

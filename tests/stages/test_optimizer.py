@@ -256,3 +256,11 @@ def test_a_production_file_that_has_changed_ends_the_search_before_it_begins(pro
     with pytest.raises(Rejected, match="has changed since it was profiled"):
         profiled.optimize()
     assert profiled.gpu.asked == []
+
+
+def test_a_form_feed_in_a_source_is_no_end_of_a_line(run: Run) -> None:
+    text = run.production.read_text(encoding="utf-8")
+    run.production.write_bytes(f"# sections \x0c and \u2028 are marked so: \u00b5\n{text}".encode())
+    run.profile()
+    recommend_only(run, "settings", "needless_initialisation")
+    assert [v.status for v in (run.optimize(), run.variants())[1]][:2] == [VariantStatus.JUDGED, VariantStatus.JUDGED]

@@ -193,9 +193,8 @@ class Flow:
     def _begin(self, options: Options) -> Request:
         """The run's request. What is there is left alone where there is neither a GPU nor a recording to go on with."""
         recording = None
-        if options.fresh:
-            take_back_unproven(self.workspace)
         if options.fresh or self._state() is RunState.NEW:
+            take_back_unproven(self.workspace)
             device = options.device or "auto"
             target = find_target(self.root, self.config, self.kernel)
             recording = recording_to_replay(self.root, target, self.kernel, device)

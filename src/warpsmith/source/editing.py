@@ -106,7 +106,8 @@ class Edits:
         return changed
 
     def _column(self, line: int, offset_bytes: int) -> int:
-        text = self.source.splitlines(keepends=True)[line - 1] if not self.source.isascii() else ""
+        # str.splitlines also splits where Python does not, such as at a form feed
+        text = self.source.split("\n")[line - 1] if not self.source.isascii() else ""
         return len(text.encode()[:offset_bytes].decode()) if text else offset_bytes
 
 
@@ -174,7 +175,7 @@ class _Editor(cst.CSTTransformer):
             added = self.edits.arguments[span]
             for code in added:
                 updated = append_argument(updated, code)
-            width = len(self.edits.source.splitlines()[span[2] - 1]) + sum(len(code) + 2 for code in added)
+            width = len(self.edits.source.split("\n")[span[2] - 1]) + sum(len(code) + 2 for code in added)
             if span[0] == span[2] and width > LINE_LENGTH:
                 updated = spread(updated)
         return updated

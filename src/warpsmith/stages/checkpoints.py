@@ -7,6 +7,7 @@ that was given for other evidence does not count.
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from warpsmith.workspace.layout import Workspace
 
 #: Events of the ledger between which the production file may hold a winner that is not proven yet.
 APPLYING, REVERTED, FINISHED = "applying", "reverted", "finished"
+#: The event that ends a search: a ledger with a winner and without it is not whole.
+OPTIMIZED = "optimized"
 
 #: States in which the production file is still what was profiled.
 BEFORE_FINALIZE = (RunState.WAITING_OPTIMIZE, RunState.OPTIMIZE, RunState.WAITING_FINALIZE)
@@ -122,6 +125,20 @@ def has_applied(workspace: Workspace) -> bool:
     Raises UsageError where the ledger is damaged.
     """
     return _last_of(workspace, APPLYING, REVERTED) == APPLYING
+
+
+def expect_own_winner(workspace: Workspace, search: SearchResult, profile: Profile) -> None:
+    """Raises UsageError where the winner is in place and the ledger, which tells whose doing that is, is lost."""
+    production = workspace.root / profile.source
+    if not production.is_file() or file_sha256(production) != search.winner_sha256:
+        return
+    if not any(event.get("event") == OPTIMIZED for event in workspace.events()):
+        raise UsageError(
+            f"{profile.source} is the winner of run {search.run_id}, and nothing in "
+            f"{workspace.relative(workspace.ledger)} tells any more whether the run put it there, before its tests had "
+            "passed; bring the original back, or move the workspace away if the winner is yours",
+            next_command=shlex.join(["cp", workspace.relative(workspace.original), profile.source]),
+        )
 
 
 def is_applying(workspace: Workspace) -> bool:

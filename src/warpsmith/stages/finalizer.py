@@ -27,7 +27,7 @@ from warpsmith.project.style import run_style
 from warpsmith.project.tests_gate import run_tests
 from warpsmith.source.encoding import decoded
 from warpsmith.source.syntax import equal_syntax_tree
-from warpsmith.stages.checkpoints import APPLYING, FINISHED, REVERTED, has_applied, require
+from warpsmith.stages.checkpoints import APPLYING, FINISHED, REVERTED, expect_own_winner, has_applied, require
 from warpsmith.stages.judge import check_all, measure_host_times, measure_memories
 from warpsmith.stages.reporting import Confirmation, write_report
 from warpsmith.stages.session import Session
@@ -124,9 +124,9 @@ def _guard(session: Session, profile: Profile, search: SearchResult) -> Change:
                 f"{workspace.relative(path)} is not the file that was measured",
                 next_command=f"warpsmith run {kernel} --fresh",
             )
+    expect_own_winner(workspace, search, profile)
     found = read_source(production)
-    put_there_by_us = has_applied(workspace) and _same_code(winner, found)
-    if found != original and not put_there_by_us:
+    if found != original and not (_same_code(winner, found) and has_applied(workspace)):
         raise Rejected(
             f"{profile.source} changed since it was profiled (sha256 {profile.source_sha256[:12]}, now "
             f"{sha256_of(found)[:12]}); the winner was measured against the old file",
@@ -180,15 +180,15 @@ def _apply_behind_tests(session: Session, profile: Profile, search: SearchResult
             apply(production, change.winner, expected_sha256=change.accepted)
         session.progress.step("the kernel's own tests on the winner", 2, of=STEPS)
         tests = _tests(session)
-        if file_sha256(production) != change.applied:
+        if not _is(production, change.applied):
             raise Rejected(
-                f"{production.name} was changed by somebody while its tests ran; it is left as it is now",
+                f"{production.name} was changed or deleted while its tests ran; it is left as it is now",
                 next_command=shlex.join(["cp", workspace.relative(workspace.original), workspace.relative(production)]),
             )
         if not tests.passed:
             revert(production, change.original, expected_sha256=change.applied)
     except BaseException:
-        if file_sha256(production) == change.applied:
+        if _is(production, change.applied):
             revert(production, change.original, expected_sha256=change.applied)
             with suppress(WarpsmithError):  # what is being raised matters more than that this could not be logged
                 workspace.log(REVERTED, winner=search.winner)
@@ -206,6 +206,10 @@ def _apply_behind_tests(session: Session, profile: Profile, search: SearchResult
     workspace.log("applied", winner=search.winner)
     result = _result(session, profile, search, FinalOutcome.APPLIED, CONFIRMED[search.origin.kind])
     return result.model_copy(update={"tests": tests, "style": style, "applied_sha256": styled_sha256})
+
+
+def _is(production: Path, sha256: str) -> bool:
+    return production.is_file() and file_sha256(production) == sha256
 
 
 def _tests(session: Session) -> TestRun:

@@ -27,9 +27,10 @@ from warpsmith.search.strategies import CATALOGUE
 from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal, narrow
 from warpsmith.search.strategies.settings import SettingsSweep
 from warpsmith.search.table import narrowed, row_count
+from warpsmith.source.editing import NotApplicable
 from warpsmith.source.encoding import encoded
 from warpsmith.source.scan import scan
-from warpsmith.stages.checkpoints import expect_source_unchanged
+from warpsmith.stages.checkpoints import OPTIMIZED, expect_source_unchanged
 from warpsmith.stages.judge import Judgement, Rules, Standing, judge, time_pairs
 from warpsmith.stages.session import Session, source_ref, text_of
 from warpsmith.stages.timings import COPY, contenders, pairs
@@ -88,8 +89,8 @@ def optimize(session: Session) -> SearchResult:
         origin=profile.origin,
     )
     write_text(workspace.comparison, render_comparison(search.variants, result.winner, reason, origin=profile.origin))
+    workspace.log(OPTIMIZED, winner=result.winner, stop_reason=reason)  # before its document: see expect_own_winner
     write_document(workspace.search_result, result)
-    workspace.log("optimized", winner=result.winner, stop_reason=reason)
     return result
 
 
@@ -147,7 +148,7 @@ def _try(search: Search, recommendation: Recommendation) -> None:
     ground = Ground(base_text, scan(base_text), search.profile, search.bench, search.inert)
     try:
         proposal = strategy.propose(ground)
-    except Inapplicable as reason:
+    except (Inapplicable, NotApplicable) as reason:
         _finish(search, variant, Judgement(VariantStatus.INAPPLICABLE, str(reason)), None)
         return
     except WorkerError as error:

@@ -13,7 +13,7 @@ from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import RunState, SearchResult
 from warpsmith.project.apply import clear, revert
 from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
-from warpsmith.stages.checkpoints import is_applying, state_of
+from warpsmith.stages.checkpoints import REVERTED, expect_own_winner, is_applying, state_of
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.runs import archive, new_run_id
@@ -66,22 +66,26 @@ def begin(workspace: Workspace, kernel: str, options: Options, recording: Record
 def take_back_unproven(workspace: Workspace) -> None:
     """The original again, where a run that was killed while the winner's tests ran had left the winner, unproven.
 
-    A run that cannot be read has nothing to say here: it makes way as it is.
+    A run that cannot be read has nothing to say here: it makes way as it is. Raises UsageError where the winner is in
+    place and nothing is left that tells whether the run put it there.
     """
     try:
-        if not is_applying(workspace):
-            return
         search = read_document(workspace.search_result, SearchResult)
         profile = read_document(workspace.profile, Profile)
-        original = read_source(workspace.original)
-        found = file_sha256(workspace.root / profile.source)
+        production = workspace.root / profile.source
+        found = file_sha256(production)
     except (UsageError, PreflightError):
         return
-    if workspace.final_result.is_file() or sha256_of(original) != profile.source_sha256:
+    if workspace.final_result.is_file():
         return
-    clear(workspace.root / profile.source)
-    if found == search.winner_sha256:
-        revert(workspace.root / profile.source, original, expected_sha256=found)
+    expect_own_winner(workspace, search, profile)
+    if not is_applying(workspace):
+        return
+    clear(production)
+    original = read_source(workspace.original)
+    if found == search.winner_sha256 and sha256_of(original) == profile.source_sha256:
+        revert(production, original, expected_sha256=found)
+        workspace.log(REVERTED, winner=search.winner)
 
 
 def _as_recorded(recording: Recording) -> dict[str, object]:

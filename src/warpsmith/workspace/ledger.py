@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from warpsmith.contracts.errors import UsageError
 from warpsmith.workspace.lines import append_line, read_lines
 
 
@@ -22,4 +24,8 @@ class Ledger:
 
     def events(self) -> list[dict[str, Any]]:
         """All events, oldest first. Raises UsageError where the file is damaged."""
-        return read_lines(self.path)
+        try:
+            return read_lines(self.path)
+        except UsageError as error:
+            aside = shlex.join(["mv", str(self.path), f"{self.path}.damaged"])
+            raise UsageError(error.message, next_command=aside) from error
