@@ -13,8 +13,10 @@ import pytest
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "stages")]
 
-from interrupted_run import TEST_COMMAND, Ended, InterruptedRun, Launcher, NewRun  # noqa: E402
+from interrupted_run import RECORDED, REPOSITORY, TEST_COMMAND, Ended, InterruptedRun, Launcher, NewRun  # noqa: E402
 from simulated_run import KERNEL, SOURCE, make_repository  # noqa: E402
+
+from warpsmith.project.demonstration import copy_repository  # noqa: E402
 
 #: The sweep and one variant on top of it: both kinds of variant, and a winner that is based on another.
 ARGUMENTS = ("run", KERNEL, "--autonomous", "--quiet", "--max-variants", "2")
@@ -69,6 +71,46 @@ def searched(new_search: NewRun) -> InterruptedRun:
 def uninterrupted(launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> tuple[InterruptedRun, Ended]:
     """A run that nothing interrupted, and what it came to."""
     run = begin(launcher, tmp_path_factory.mktemp("uninterrupted"))
+    ended = run.go_on()
+    assert ended.code == 0, ended.output
+    return run, ended
+
+
+@pytest.fixture(scope="session")
+def replay_launcher() -> Iterator[Launcher]:
+    launcher = Launcher()
+    yield launcher
+    launcher.close()
+
+
+def begin_replay(launcher: Launcher, folder: Path) -> InterruptedRun:
+    """A demonstration copy of a small repository with the committed recording; its plots and pages are drawn too."""
+    repository, copy = make_repository(folder / "repository"), folder / "copy"
+    shutil.copytree(RECORDED.directory, repository / RECORDED.directory.relative_to(REPOSITORY))
+    copy_repository(repository, copy, source=SOURCE, original=RECORDED.original.read_bytes())
+    (copy / "warpsmith.yaml").write_text(TEST_COMMAND)
+    arguments = ("run", KERNEL, "--autonomous", "--quiet", "--device", "recorded")
+    return InterruptedRun(launcher, copy, folder / "scratch", KERNEL, SOURCE, arguments)
+
+
+@pytest.fixture
+def new_replay(replay_launcher: Launcher, tmp_path: Path) -> NewRun:
+    """Makes replays that have not begun, each in a demonstration copy of its own."""
+    made: list[InterruptedRun] = []
+
+    def make() -> InterruptedRun:
+        made.append(begin_replay(replay_launcher, tmp_path / str(len(made))))
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def uninterrupted_replay(
+    replay_launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[InterruptedRun, Ended]:
+    """A replay that nothing interrupted, and what it came to."""
+    run = begin_replay(replay_launcher, tmp_path_factory.mktemp("uninterrupted_replay"))
     ended = run.go_on()
     assert ended.code == 0, ended.output
     return run, ended

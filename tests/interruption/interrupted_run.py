@@ -23,12 +23,14 @@ from warpsmith.contracts.result import FinalResult, SearchResult
 from warpsmith.contracts.variant import Variant
 from warpsmith.measure.worker.stored import FAILURE
 from warpsmith.project.commands import import_path
+from warpsmith.project.recordings import RecordedRun
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.store import MeasurementStore
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
+RECORDED = RecordedRun(REPOSITORY / "benchmark" / "data" / "rms_norm", "rms_norm")
 
 #: Chosen: what was killed is gone in milliseconds; a machine that is busy may need a moment.
 GONE_WITHIN_S = 20.0

@@ -1,37 +1,46 @@
 """Killed at any moment, a run leaves the original or the winner, can be gone on with, and ends as if nothing had been.
 
-Fifty kills, at moments drawn from fixed seeds over all that a run does to files and processes, also between the
-bytes of a write.
+Fifty kills of a replayed run, and thirty of one on a simulated GPU, at moments drawn from fixed seeds over all that a
+run does to files and processes, also between the bytes of a write.
 """
 
 from __future__ import annotations
 
 import random
-import shutil
 import signal
-from pathlib import Path
 
 import pytest
-from interrupted_run import NEVER, REPOSITORY, TEST_COMMAND, At, Ended, InterruptedRun, Launcher, NewRun
-from simulated_run import KERNEL, SOURCE, make_repository
+from interrupted_run import NEVER, RECORDED, At, Ended, InterruptedRun, NewRun
 
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.result import FinalResult
-from warpsmith.project.demonstration import copy_repository
-from warpsmith.project.recordings import RecordedRun
 from warpsmith.workspace.documents import read_document
 
-SEEDS = range(5)
+SEEDS, SIMULATED_SEEDS = range(5), range(3)
 KILLS = 10
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
+def test_a_killed_replay_goes_on_and_ends_as_if_nothing_had_been(
+    seed: int, new_replay: NewRun, uninterrupted_replay: tuple[InterruptedRun, Ended]
+) -> None:
+    reference, whole = uninterrupted_replay
+    check_recorded(reference)
+    killed_again_and_again(random.Random(seed), new_replay, reference, whole)
+
+
+@pytest.mark.parametrize("seed", SIMULATED_SEEDS)
 def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(
     seed: int, new_run: NewRun, uninterrupted: tuple[InterruptedRun, Ended]
 ) -> None:
     reference, whole = uninterrupted
-    draw = random.Random(seed)
+    killed_again_and_again(random.Random(seed), new_run, reference, whole)
+
+
+def killed_again_and_again(draw: random.Random, new_run: NewRun, reference: InterruptedRun, whole: Ended) -> None:
+    """Ten kills, each of what the one before left, until the run ends; then the same again in a fresh repository."""
     run, kills, total = new_run(), 0, 0
     while total < KILLS or kills:
         at = moment(draw, whole, first=kills == 0) if total < KILLS else NEVER
@@ -58,34 +67,16 @@ def check_finished(run: InterruptedRun, reference: InterruptedRun) -> None:
     assert run.leftovers() == []
 
 
-def test_a_replayed_run_is_killed_and_goes_on_as_well(tmp_path: Path) -> None:
-    recorded = RecordedRun(REPOSITORY / "benchmark" / "data" / KERNEL, KERNEL)
-    repository, copy = make_repository(tmp_path / "repository"), tmp_path / "copy"
-    shutil.copytree(recorded.directory, repository / recorded.directory.relative_to(REPOSITORY))
-    copy_repository(repository, copy, source=SOURCE, original=recorded.original.read_bytes())
-    (copy / "warpsmith.yaml").write_text(TEST_COMMAND)
-    launcher = Launcher()
-    arguments = ("run", KERNEL, "--autonomous", "--quiet", "--device", "recorded")
-    run = InterruptedRun(launcher, copy, tmp_path / "scratch", KERNEL, SOURCE, arguments)
-    for at in (("write", 150), ("subprocess.Popen", 1)):
-        assert run.go_on(at).code == -signal.SIGKILL
-        run.check()
-    ended = run.go_on()
-    launcher.close()
-
-    assert ended.code == ExitCode.DONE, ended.output
-    result, expected = (
-        read_document(run.workspace.final_result, FinalResult),
-        read_document(recorded.document, Recording),
-    )
+def check_recorded(run: InterruptedRun) -> None:
+    """The verdicts of a replay are those on record."""
+    result = read_document(run.workspace.final_result, FinalResult)
+    expected = read_document(RECORDED.document, Recording).result
     assert (result.outcome, result.winner, result.applied_sha256, result.confirmation) == (
-        expected.result.outcome,
-        expected.result.winner,
-        expected.result.applied_sha256,
-        expected.result.confirmation,
+        expected.outcome,
+        expected.winner,
+        expected.applied_sha256,
+        expected.confirmation,
     )
-    assert run.production.read_bytes() == run.winner()
-    assert run.leftovers() == []
 
 
 #: As a formatter does, it leaves alone what it has formatted.
