@@ -132,3 +132,13 @@ def test_a_compiler_that_does_not_know_the_gpu_is_asked_once() -> None:
 
     assert len(asked.questions) == 1
     assert found == expected(unavailable="compile_failed: triton 3.6.0 cannot compile for NVIDIA Z900")
+
+
+def test_a_case_that_times_out_is_a_reason_and_the_next_is_asked() -> None:
+    def answer(question: CompileOffline) -> CompiledSettings:
+        raise WorkerError(WorkerFailure(status="timeout", message="no answer within 300 s"))
+
+    found, asked = compiled(answer)
+
+    assert len(asked.questions) > 1
+    assert found == expected(unavailable="timeout: no answer within 300 s")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 from pydantic import Field
 
@@ -41,6 +43,10 @@ class Environment(Contract):
     ptxas: str | None
     fp_fusion: bool
     harness: str
+
+    def is_that_of(self, recorded: Mapping[str, Any]) -> bool:
+        """Whether a stored environment is this one, but for the UUID: an answer is a whole comparison on one GPU."""
+        return {**recorded, "gpu_uuid": None} == {**self.model_dump(mode="json"), "gpu_uuid": None}
 
 
 class CopyCeiling(Contract):

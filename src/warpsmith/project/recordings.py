@@ -85,4 +85,4 @@ def _is_of_another(environment: Mapping[str, Any] | None, recording: Recording) 
     """Whether an answer depends on another GPU or software than the recording's; its UUID may differ."""
     if environment is None or "gpu_name" not in environment:
         return False
-    return {**environment, "gpu_uuid": None} != {**recording.environment.model_dump(mode="json"), "gpu_uuid": None}
+    return not recording.environment.is_that_of(environment)

@@ -32,6 +32,7 @@ def compile_offline(session: Session, spec: TargetSpec, source: SourceRef, gpu: 
             reasons.setdefault(error.failure.in_a_line)
             if error.failure.status in ("compile_failed", "bad_target", "import_failed"):
                 break  # what keeps one case from an answer keeps them all
+            continue
         if compiled.launches:
             launches.setdefault(case.name, {})[mode] = compiled.launches
             notes.update(dict.fromkeys(compiled.notes))

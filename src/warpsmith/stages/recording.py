@@ -20,6 +20,7 @@ from warpsmith.measure.worker.stored import OFFLINE_KINDS, UNBOUND_KINDS, same_e
 from warpsmith.project.demonstration import copy_repository, is_demonstration
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
+from warpsmith.stages.checkpoints import FINISHED
 from warpsmith.stages.preflight import preflight_without_gpu
 from warpsmith.stages.session import target_ref, worker_without_gpu
 from warpsmith.workspace.documents import read_document
@@ -100,7 +101,7 @@ def recording_of(workspace: Workspace, target_path: Path) -> tuple[Recording, by
 
 def _elapsed_s(workspace: Workspace, request: Request) -> float:
     """From the request to the report, by the ledger."""
-    finished = next(event for event in reversed(workspace.events()) if event["event"] == "finished")
+    finished = next(event for event in reversed(workspace.events()) if event["event"] == FINISHED)
     began, ended = (datetime.fromisoformat(text) for text in (request.created_at, str(finished["at"])))
     return (ended - began).total_seconds()
 

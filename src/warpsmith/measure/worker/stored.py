@@ -173,7 +173,7 @@ def same_environment(recorded: Mapping[str, Any] | None, today: Environment | No
     """
     if recorded is None or today is None:
         return recorded is None and today is None
-    return {**recorded, "gpu_uuid": None} == {**today.model_dump(mode="json"), "gpu_uuid": None}
+    return today.is_that_of(recorded)
 
 
 def _miss(question: AnyQuestion) -> str:
