@@ -14,7 +14,7 @@ test: lint
 demo: $(STAMP)
 	@$(BIN)/warpsmith demo rms_norm
 
-# Renews the recording that `make demo` replays. Needs an NVIDIA GPU and about seven minutes.
+# Renews the recording that `make demo` replays. Needs an NVIDIA GPU and about ten minutes.
 record: $(STAMP)
 	@$(BIN)/warpsmith record rms_norm
 

@@ -1,7 +1,11 @@
-"""Skips tests marked `gpu` where there is no NVIDIA GPU. Imports torch only where such a test was collected."""
+"""Skips tests marked `gpu` where there is no NVIDIA GPU. Imports torch only where such a test was collected.
+
+What is imported by the time the tests begin is kept from the garbage collector, which would look through it in each.
+"""
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -9,6 +13,11 @@ import pytest
 
 # Test modules are imported by path, so what all of them share is found only if they are told where.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -28,6 +28,13 @@ def begun(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
+def profiled(begun: Run) -> Run:
+    """A run whose profile is there."""
+    begun.profile()
+    return begun
+
+
+@pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Command]:
     """Runs `warpsmith ARGUMENTS` in a folder. There is no GPU, whatever machine this is."""
     none = GpuList((), "NVML finds no NVIDIA GPU")

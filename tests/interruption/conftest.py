@@ -83,14 +83,14 @@ def replay_launcher() -> Iterator[Launcher]:
     launcher.close()
 
 
-def begin_replay(launcher: Launcher, folder: Path) -> InterruptedRun:
+def begin_replay(launcher: Launcher, folder: Path, compiled_before: Path | None = None) -> InterruptedRun:
     """A demonstration copy of a small repository with the committed recording; its plots and pages are drawn too."""
     repository, copy = make_repository(folder / "repository"), folder / "copy"
     shutil.copytree(RECORDED.directory, repository / RECORDED.directory.relative_to(REPOSITORY))
     copy_repository(repository, copy, source=SOURCE, original=RECORDED.original.read_bytes())
     (copy / "warpsmith.yaml").write_text(TEST_COMMAND)
     arguments = ("run", KERNEL, "--autonomous", "--quiet", "--device", "recorded")
-    return InterruptedRun(launcher, copy, folder / "scratch", KERNEL, SOURCE, arguments)
+    return InterruptedRun(launcher, copy, folder / "scratch", KERNEL, SOURCE, arguments, compiled_before)
 
 
 @pytest.fixture
@@ -100,6 +100,22 @@ def new_replay(replay_launcher: Launcher, tmp_path: Path) -> NewRun:
 
     def make() -> InterruptedRun:
         made.append(begin_replay(replay_launcher, tmp_path / str(len(made))))
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture
+def new_short_replay(
+    replay_launcher: Launcher, uninterrupted_replay: tuple[InterruptedRun, Ended], tmp_path: Path
+) -> NewRun:
+    """Makes replays in which nothing is compiled and no plot drawn; all else is done."""
+    reference, _ = uninterrupted_replay
+    made: list[InterruptedRun] = []
+
+    def make() -> InterruptedRun:
+        compiled_before = reference.workspace.measurements
+        made.append(begin_replay(replay_launcher, tmp_path / str(len(made)), compiled_before))
         return made[-1]
 
     return make

@@ -26,7 +26,7 @@ from warpsmith.project.commands import import_path
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
-from warpsmith.workspace.store import MeasurementStore
+from warpsmith.workspace.lines import read_lines
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -65,7 +65,7 @@ class Launcher:
     def __init__(self, *options: str) -> None:
         environment = {
             **os.environ,
-            "PYTHONPATH": import_path(REPOSITORY),
+            "PYTHONPATH": import_path(REPOSITORY, str(HERE)),
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
@@ -95,7 +95,8 @@ class Launcher:
 class InterruptedRun:
     """One kernel's run in a repository of its own. `scratch` is a folder beside the repository.
 
-    `style` is what the style command adds to a winner, where there is one.
+    `style` is what the style command adds to a winner, where there is one. `compiled_before` is the store of a run of
+    the same source, for a replay that need not compile and draw as that one did; see launcher.py.
     """
 
     launcher: Launcher
@@ -104,6 +105,7 @@ class InterruptedRun:
     kernel: str
     source: str
     arguments: tuple[str, ...]
+    compiled_before: Path | None = None
     style: bytes = b""
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -163,6 +165,7 @@ class InterruptedRun:
             within_s=within_s,
             output=str(output),
             asked=str(self.asked),
+            compiled_before=None if self.compiled_before is None else str(self.compiled_before),
             environment=environment,
         )
         return Ended(output=output.read_text(encoding="utf-8", errors="replace"), **reply)
@@ -171,7 +174,7 @@ class InterruptedRun:
         """What holds after any interruption."""
         self.check_nothing_is_running()
         self.check_production()
-        assert self.documents() is not None
+        self.read()
         identities = self.identities()
         assert len(identities) == len(set(identities)), "an answer is stored twice"
         for command in ("next", "status"):
@@ -195,7 +198,11 @@ class InterruptedRun:
             time.sleep(0.01)
 
     def documents(self) -> dict[str, Any]:
-        """Every document that is there, parsed, without what no two runs share. Raises UsageError for a damaged one."""
+        """Every document that is there, without what no two runs share. Raises UsageError for a damaged one."""
+        return {name: repeatable(document.model_dump(mode="json")) for name, document in self.read().items()}
+
+    def read(self) -> dict[str, Contract]:
+        """Every document that is there. Raises UsageError for a damaged one."""
         workspace = self.workspace
         types: dict[Path, type[Contract]] = {
             workspace.request: Request,
@@ -208,16 +215,14 @@ class InterruptedRun:
         found = {path.name: read_document(path, kind) for path, kind in types.items() if path.is_file()}
         unknown = {path.name for path in workspace.directory.glob("[!.]*.json")} - found.keys()
         assert unknown == set(), f"files that are taken for documents: {unknown}"
-        return {name: repeatable(document.model_dump(mode="json")) for name, document in found.items()}
+        return found
 
     def identities(self) -> list[str]:
-        """Of every answer in the store, in order. A torn last line is no answer, nor is a failure."""
-        path = self.workspace.measurements
-        if not path.is_file():
-            return []
-        list(MeasurementStore(path).records())
-        whole, _, _ = path.read_bytes().rpartition(b"\n")
-        records = [json.loads(line) for line in whole.splitlines()]
+        """Of every answer in the store, in order. A torn last line is no answer, nor is a failure.
+
+        Raises UsageError where any other line is torn.
+        """
+        records = read_lines(self.workspace.measurements)
         return [record["identity"] for record in records if FAILURE not in record["answer"]]
 
     def questions(self) -> list[str]:

@@ -78,8 +78,9 @@ def test_a_signal_at_any_moment_leaves_a_run_that_can_be_gone_on_with(
 ) -> None:
     reference, whole = uninterrupted
     draw, run = random.Random(number), new_run()
-    for again in (False, True, False):
-        ended = run.go_on(("", draw.randint(1, whole.events // 2)), number, again=again)
+    # Half of what is left at least comes after each, so that the run never ends before its signal.
+    for share, again in ((2, False), (4, True), (8, False)):
+        ended = run.go_on(("", draw.randint(1, whole.events // share)), number, again=again)
         check_interrupted(run, ended)
     assert run.go_on().code == ExitCode.DONE
     assert run.documents() == reference.documents()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import report_fixtures as run
 
+from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.result import FinalOutcome
 from warpsmith.report.context import Plot
@@ -52,6 +53,21 @@ def test_a_recorded_profile_names_its_origin_at_every_measured_table() -> None:
     assert f"Figures are **{told}**" in page
     assert f"Origin: {told}." in page
     assert "measured on NVIDIA" not in page
+
+
+def test_a_pass_whose_host_time_passes_its_device_time_is_called_launch_bound() -> None:
+    page = render_profile(run.profile(no_launch_overhead={Mode.FULL: "died: the worker died"}))
+
+    assert "\n- Launch-bound: a forward call takes the host 14.10 µs and the GPU 6.10 µs" in page
+    assert "\n- Not launch-bound: a backward call takes the host 11.90 µs and the GPU 14.20 µs." in page
+    assert "\n- No host time of full: died: the worker died." in page
+
+
+def test_a_case_that_fits_l2_has_its_warm_time_beside_the_cold_one() -> None:
+    (small, large) = [line for line in table_rows(render_profile(run.profile())) if "µs [" in line][:2]
+
+    assert small.count("<br>warm 3.66 µs [3.65, 3.67]") == 1 and small.count("<br>warm") == 4
+    assert "warm" not in large
 
 
 def test_missing_counters_come_with_reason_and_remedy() -> None:
@@ -146,3 +162,10 @@ def test_held_out_cases_are_marked_in_a_report() -> None:
 
     assert "| 6144×5120 bf16 (held-out) | 88.00 µs | 69.70 µs |" in page
     assert "| 2048×2048 bf16 | 14.20 µs | 11.90 µs |" in page
+
+
+def test_the_versions_of_packages_whose_kernels_are_compared_stand_beside_the_others() -> None:
+    profile = run.profile()
+    environment = profile.device.environment.model_copy(update={"packages": {"liger-kernel": "0.8.5"}})
+    device = profile.device.model_copy(update={"environment": environment})
+    assert ", liger-kernel 0.8.5 | its own version queries |" in render_profile(run.profile(device=device))

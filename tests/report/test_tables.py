@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ import report_fixtures as run
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
-from warpsmith.contracts.measurement import TimingMethod
+from warpsmith.contracts.measurement import HostTime, TimingMethod
 from warpsmith.report.tables import COLUMNS, LIGER_COLUMNS, baseline_frame, results_frame, sweep_frame, to_csv
 from warpsmith.search.sweep import Reading
 
@@ -76,6 +77,22 @@ def test_memory_is_in_the_megabytes_of_liger_kernel() -> None:
 
     assert list(frame["metric_unit"]) == ["MB", "MB"]
     assert list(frame["y_value_50"]) == [96.0, 100.5]
+
+
+def test_host_time_is_in_microseconds_of_its_samples() -> None:
+    host_time = HostTime(case=CASE, mode=Mode.FORWARD, samples_us={"original": (10.0, 12.0, 14.0)})
+    row = results_frame(run.spec(), (), (), run.device(), host_times=[host_time]).iloc[0]
+
+    assert (row["metric_name"], row["metric_unit"], row["y_value_50"], row["n_samples"]) == ("host_time", "us", 12.0, 3)
+
+
+def test_only_a_warm_timing_says_what_l2_was() -> None:
+    warm = run.timing(CASE, Mode.FORWARD, {"original": [[0.1]]}, l2="warm")
+    cold = run.timing(CASE, Mode.FORWARD, {"original": [[0.1]]})
+    frame = results_frame(run.spec(), (cold, warm), (), run.device())
+
+    extras = [json.loads(extra) for extra in frame["extra_benchmark_config_str"]]
+    assert [extra.get("l2") for extra in extras] == [None, "warm"]
 
 
 def test_a_contender_that_failed_has_no_row() -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 # Test modules are imported by path, so their neighbours are found only if they are told where.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from simulated_run import Run, make_repository
+
+
+@pytest.fixture(autouse=True)
+def nothing_drawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes seconds: each plot is a word, but in tests that are about plots or figures by their names."""
+    if not re.search("plots|figure", request.node.name):
+        monkeypatch.setattr(Figure, "savefig", lambda _, file, **options: file.write(b"drawn"))
 
 
 @pytest.fixture

@@ -21,10 +21,12 @@ from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.measurement import (
     Block,
     CaseCheck,
+    Compilation,
     Contender,
     Correctness,
     Counters,
     HostTime,
+    Memories,
     Memory,
     OutputError,
     SourceRef,
@@ -42,6 +44,7 @@ from warpsmith.measure.worker.protocol import (
     Describe,
     Identify,
     Inspect,
+    MeasureCompilation,
     MeasureHostTime,
     MeasureMemory,
     Time,
@@ -135,6 +138,7 @@ class SimulatedGpu:
     run_failure: Callable[[Work], str | None] = no_failure
     wrong_result: Callable[[Work], str | None] = no_failure
     worker_failure: Callable[[AnyQuestion], str | None] = lambda question: None
+    cold_s: Callable[[str], float] = lambda text: 0.5
     target_failure: str | None = None
     also_in_code: Callable[[Work], object] = lambda work: None
     launches_nothing: bool = False
@@ -156,6 +160,7 @@ class SimulatedGpu:
             Check: self._check,
             Time: self._time,
             MeasureMemory: self._memory,
+            MeasureCompilation: self._compilation,
             MeasureHostTime: self._host_time,
             Count: self._count,
         }
@@ -226,13 +231,14 @@ class SimulatedGpu:
         return Timing(
             case=question.case,
             mode=question.mode,
-            method=TimingMethod.GRAPH,
+            method=question.method or TimingMethod.GRAPH,
+            l2=question.l2,
             calls_per_sample=10,
             input_sets=4,
             same_addresses=True,
             blocks=tuple(
                 Block(contender=name, round=number, samples_ms=_noisy(time_us / 1e3, question, name, number))
-                for number in range(question.rounds)
+                for number in range(question.plan.rounds)
                 for name, time_us in times_us.items()
             ),
             failures=failures,
@@ -242,9 +248,25 @@ class SimulatedGpu:
         text = "" if contender.source is None else text_of(contender.source)
         return Work(case, mode, text, contender.settings)
 
-    def _memory(self, question: MeasureMemory) -> Memory:
+    def _memory(self, question: MeasureMemory) -> Memories:
         peak_bytes = {contender.name: 1 << 20 for contender in question.contenders}
-        return Memory(case=question.case, mode=question.mode, peak_bytes=peak_bytes)
+        return Memories(
+            memories=tuple(Memory(case=question.case, mode=mode, peak_bytes=peak_bytes) for mode in question.modes)
+        )
+
+    def _compilation(self, question: MeasureCompilation) -> Compilation:
+        sha256, text = question.source.sha256, text_of(question.source)
+        if failure := self.compile_failure(Work(question.case, question.passes[0], text, {})):
+            return Compilation(source_sha256=sha256, case=question.case, unavailable=f"compile_failed: {failure}")
+        works = [Work(case, mode, text, {}) for case in question.cases for mode in question.passes]
+        kernels = {(each.jit_function, each.compiled.binary_sha256) for work in works for each in launches(work)}
+        names = [name for name, _ in kernels]
+        return Compilation(
+            source_sha256=sha256,
+            case=question.case,
+            cold_s=(self.cold_s(text),) * 3,
+            specializations={name: names.count(name) for name in sorted(set(names))},
+        )
 
     def _host_time(self, question: MeasureHostTime) -> HostTime:
         samples_us = {contender.name: (20.0,) * 5 for contender in question.contenders}
@@ -263,6 +285,6 @@ def text_of(source: SourceRef) -> str:
 def _noisy(time_ms: float, question: Time, name: str, number: int) -> tuple[float, ...]:
     """Samples that scatter by 0.1%, the same ones whenever the same thing is asked."""
     draw = random.Random(
-        f"{question.seed} {question.case.name} {question.mode.value} {name} {question.rounds} {number}"
+        f"{question.seed} {question.case.name} {question.mode.value} {name} {question.plan.rounds} {number}"
     )
     return tuple(time_ms * (1 + draw.gauss(0.0, 0.001)) for _ in range(3))

@@ -11,11 +11,12 @@ from simulated_kernel import Work
 from simulated_run import KERNEL_TESTS, SOURCE, Run
 
 from warpsmith.contracts.approval import Gate
+from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ApprovalRequired, PreflightError, Rejected, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, RunState, SearchResult
-from warpsmith.measure.worker.protocol import AnyQuestion, Check, MeasureHostTime, MeasureMemory, Time
+from warpsmith.measure.worker.protocol import AnyQuestion, Time
 from warpsmith.stages.checkpoints import approve, state_of
 from warpsmith.stages.runs import Options, begin, take_back_unproven
 from warpsmith.workspace.documents import read_document, write_document
@@ -76,9 +77,19 @@ def test_the_report_has_the_diff_the_confirmation_and_the_plots(optimized: Run) 
 
 def test_the_confirmation_asks_a_seed_that_no_search_used(optimized: Run) -> None:
     optimized.finalize()
-    measured = [q for q in optimized.gpu.asked if isinstance(q, Check | Time | MeasureMemory | MeasureHostTime)]
-    assert {question.kind for question in measured} == {"check", "time", "memory", "host_time"}
-    assert {question.seed for question in measured} == {1000}
+    asked = {(question.kind, question.seed) for question in optimized.gpu.asked}
+    in_one_process = {(kind, 1000) for kind in ("check", "time", "memory", "host_time", "compilation")}
+    assert asked == {*in_one_process, ("time", 1001), ("time", 1002)}
+
+
+def test_the_goal_is_confirmed_in_three_cold_processes_and_judged_on_all_of_their_rounds(optimized: Run) -> None:
+    result = optimized.finalize()
+    asked = [question for question in optimized.gpu.asked if isinstance(question, Time)]
+    in_goal = [each for each in asked if each.mode is Mode.FULL and each.case.role is Role.TUNING]
+    assert {each.seed for each in asked if each not in in_goal} == {1000}
+    seeds = {case: sorted(e.seed for e in in_goal if e.case.name == case) for case in {e.case.name for e in in_goal}}
+    assert set(map(tuple, seeds.values())) == {(1000, 1001, 1002)}
+    assert result.confirmation is not None and result.confirmation.goal is not None
 
 
 def test_failing_tests_bring_the_original_back_byte_for_byte_and_its_tests_are_run_again(optimized: Run) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from simulated_gpu import DEVICE
 from simulated_run import Run
 
-from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.case import Case, Mode, Role
+from warpsmith.contracts.measurement import Contender, Timing, TimingPlan
 from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import Outcome
-from warpsmith.measure.worker.protocol import Time
+from warpsmith.measure.worker.protocol import MeasureCompilation, MeasureMemory, Time
 from warpsmith.search.bench import Bench
-from warpsmith.stages.judge import LONGER_ROUNDS, Judgement, Rules, Standing, judge
+from warpsmith.stages.judge import LONGER, Judgement, Rules, Standing, judge
 from warpsmith.verdict.thresholds import Thresholds
 
 RULES = Rules(Mode.FULL, Thresholds(), noise_floor=0.0005)
@@ -142,7 +145,71 @@ def test_an_inconclusive_candidate_is_measured_longer_exactly_once(profiled: Run
     profiled.gpu.asked.clear()
     found = judged(profiled, bench, rules=rules)
 
-    longer = [q for q in profiled.gpu.asked if isinstance(q, Time) and q.rounds == LONGER_ROUNDS]
+    longer = [q for q in profiled.gpu.asked if isinstance(q, Time) and q.plan == LONGER]
     assert [(q.case, q.mode) for q in longer] == [(case, Mode.FULL) for case in bench.spec.tuning_cases]
     assert found.verdict is not None and found.verdict.outcome is Outcome.INCONCLUSIVE
     assert "kept as inconclusive after a longer run" in found.verdict.reasons[0]
+
+
+def test_memory_is_one_question_a_case_and_the_original_is_compiled_cold_once_a_run(
+    profiled: Run, bench: Bench
+) -> None:
+    profiled.gpu.slowdown = lambda work: 0.8 if MARK in work.text else 1.0
+    for change in (MARK, MARK + "# another\n"):
+        profiled.gpu.asked.clear()
+        judged(profiled, bench, change)
+        memories = [q for q in profiled.gpu.asked if isinstance(q, MeasureMemory)]
+        assert [(q.case, q.modes) for q in memories] == [(case, bench.spec.modes) for case in bench.spec.tuning_cases]
+
+    (compilation,) = [q for q in profiled.gpu.asked if isinstance(q, MeasureCompilation)]
+    assert compilation.source == bench.keep("v2", profiled.workspace.original.read_text() + change)
+    assert (compilation.case.name, compilation.cases) == ("8192x8192-bf16", bench.spec.cases)
+    assert compilation.passes == (Mode.FORWARD, Mode.BACKWARD)
+
+
+def test_a_faster_candidate_that_takes_twice_as_long_to_compile_is_rejected(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.slowdown = lambda work: 0.8 if MARK in work.text else 1.0
+    profiled.gpu.cold_s = lambda text: 1.0 if MARK in text else 0.5
+    found = judged(profiled, bench)
+
+    assert found.verdict is not None and found.verdict.outcome is Outcome.REJECTED
+    assert found.verdict.reasons[0] == (
+        "cold compile time, 8192x8192-bf16: 0.5 s to 1 s; allowed is at most 50% or 0.2 s more"
+    )
+
+
+def test_a_candidate_that_is_no_faster_costs_no_memory_or_compilation_questions(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.asked.clear()
+    found = judged(profiled, bench)
+    assert found.verdict is not None and found.verdict.outcome is Outcome.REJECTED
+    assert set(kinds(profiled)) == {"compile", "check", "time"}
+
+
+def test_a_candidate_whose_memory_cannot_be_measured_fails(profiled: Run, bench: Bench) -> None:
+    profiled.gpu.slowdown = lambda work: 0.8 if MARK in work.text else 1.0
+    profiled.gpu.worker_failure = lambda question: "signal 9" if question.kind == "memory" else None
+    found = judged(profiled, bench)
+    assert (found.status, found.detail, found.verdict) == (VariantStatus.FAILED, "died: signal 9", None)
+
+
+def test_slower_over_too_few_rounds_is_measured_longer_and_then_left_undecided(
+    profiled: Run, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiled.gpu.slowdown = lambda work: 2.0 if MARK in work.text else 1.0
+    plans = []
+
+    def capped(self: Bench, contenders: Sequence[Contender], case: Case, mode: Mode, plan: TimingPlan | None) -> Timing:
+        plans.append(plan)
+        return whole(self, contenders, case, mode, TimingPlan(rounds=5)).model_copy(update={"capped": True})
+
+    whole = Bench.time
+    monkeypatch.setattr(Bench, "time", capped)
+    found = judged(profiled, bench)
+
+    assert LONGER in plans
+    assert found.verdict is not None and found.verdict.outcome is Outcome.INCONCLUSIVE
+    then = "kept as inconclusive after a longer run"
+    assert found.verdict.reasons == tuple(
+        f"only 5 rounds fitted the time cap at {case.name}, full, of at least 8: {then}"
+        for case in bench.spec.tuning_cases
+    )

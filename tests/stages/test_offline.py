@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -71,6 +70,7 @@ class Asked:
 
     target = TARGET
     request = SimpleNamespace(seed=7)
+    worker = SimpleNamespace(triton=lambda: "3.5.9")
     progress = SimpleNamespace(note=lambda text, done=None, total=None: None)
 
     def ask(self, question: CompileOffline, answer_type: type[Contract]) -> CompiledAnswer:
@@ -87,7 +87,7 @@ def compiled(answer: Callable[[CompileOffline], CompiledSettings]) -> tuple[Offl
 def expected(**changes: Any) -> OfflineCompilation:
     given: dict[str, Any] = {
         "gpu": GPU,
-        "triton": version("triton"),
+        "triton": "3.5.9",
         "origin": Origin(kind=OriginKind.PREDICTED, gpu="NVIDIA H200"),
         "launches": {},
     }

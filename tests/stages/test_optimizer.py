@@ -120,6 +120,18 @@ def test_the_best_does_not_move_for_a_gain_that_noise_could_be(profiled: Run) ->
     assert result.winner == 1
 
 
+def test_a_noise_floor_that_raises_the_bar_is_told(profiled: Run) -> None:
+    recommend_only(profiled, "needless_initialisation")
+    profiled.optimize()
+    assert not any("a win must exceed" in line for line in profiled.told.lines)
+
+    profiled.configure("guardrails: {minimum_effect: 0.00001}")
+    floor = profiled.optimize().noise_floor
+
+    assert floor is not None
+    assert f"noise floor {floor:.2%}: a win must exceed {2 * floor:.2%}" in profiled.told.lines
+
+
 def test_a_slower_variant_is_recorded_and_left_behind(profiled: Run) -> None:
     recommend_only(profiled, "settings", "needless_initialisation")
     profiled.gpu.slowdown = lambda work: 1.0 if is_zeroed(work) else 1.2

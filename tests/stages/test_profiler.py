@@ -9,9 +9,13 @@ from simulated_run import KERNEL_TESTS, SOURCE, TARGET_FILE, Run
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError
+from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.profile import Bottleneck, Profile
-from warpsmith.measure.worker.protocol import WorkerError
+from warpsmith.measure.worker.protocol import Time, WorkerError
 from warpsmith.workspace.documents import read_document
+
+#: Of the tuning cases the one that moves the fewest bytes.
+SMALL = "2048x2048-bf16"
 
 
 def profile_of(run: Run) -> Profile:
@@ -48,6 +52,47 @@ def test_every_case_mode_and_provider_has_a_baseline_and_a_missing_provider_says
         (None, "No module named 'liger_kernel'")
     }
     assert all(r.time_ms is not None and r.peak_bytes for r in rows if r.provider != "liger")
+
+
+def test_what_fits_l2_is_timed_warm_too_and_apart(profiled: Run) -> None:
+    profile = profile_of(profiled)
+    fits = {(SMALL, mode) for mode in Mode} | {("64x8192-bf16", mode) for mode in Mode}
+    assert {(row.case, row.mode) for row in profile.warm_baselines} == fits
+    assert {row.provider for row in profile.warm_baselines} == {"original", "torch"}
+    page = profiled.workspace.profile_page.read_text()
+    assert "<br>warm 4.5" in page
+    assert "Warm is with the inputs left in L2, where the least bytes fit its 50.0 MiB." in page
+
+
+def test_a_run_that_is_asked_for_warm_l2_is_warm_throughout(run: Run) -> None:
+    run.ask_for(autonomous=True, l2="warm")
+    profile = run.profile()
+    asked = [(q.case.name, q.mode, q.l2) for q in run.gpu.asked if isinstance(q, Time)]
+    assert len(asked) == len(set(asked))
+    assert set(asked) == {(case, mode, L2.WARM) for case in CASES for mode in Mode}
+    assert (profile.l2, profile.warm_baselines) == (L2.WARM, ())
+    assert "L2 is warm unless said otherwise" in run.workspace.profile_page.read_text()
+
+
+def test_the_host_time_of_each_pass_stands_beside_its_device_time_at_the_smallest_tuning_case(profiled: Run) -> None:
+    rows = profile_of(profiled).launch_overheads
+    passes = (Mode.FORWARD, Mode.BACKWARD)
+    assert [(r.case, r.mode, r.provider, r.host_us) for r in rows] == [
+        (SMALL, mode, provider, 20.0) for mode in passes for provider in ("original", "torch")
+    ]
+    forward = rows[0]
+    assert forward.device_us == pytest.approx(4.5, rel=0.01) and forward.is_launch_bound
+    assert "- Launch-bound: a forward call takes the host 20.00 µs and the GPU 4.5" in (
+        profiled.workspace.profile_page.read_text()
+    )
+
+
+def test_a_host_time_that_cannot_be_had_is_no_end_of_the_profile(run: Run) -> None:
+    run.gpu.worker_failure = lambda question: "signal 11" if question.kind == "host_time" else None
+    profile = run.profile()
+    assert profile.launch_overheads == ()
+    assert profile.no_launch_overhead == {Mode.FORWARD: "died: signal 11", Mode.BACKWARD: "died: signal 11"}
+    assert "- No host time of forward: died: signal 11." in run.workspace.profile_page.read_text()
 
 
 def test_the_snapshot_is_the_production_file_and_the_production_file_is_untouched(profiled: Run) -> None:

@@ -109,7 +109,7 @@ def test_a_measured_run_becomes_a_recording_that_gives_its_answers_back(optimize
     assert recorded.read() == recording
     assert gzip.decompress(recorded.answers.read_bytes()) == optimized.workspace.measurements.read_bytes()
     kinds = {record["kind"] for record in recorded.store(recording).records()}
-    assert {"describe", "inspect", "compile", "check", "time", "memory", "host_time"} <= kinds
+    assert {"describe", "inspect", "compile", "check", "time", "memory", "compilation", "host_time"} <= kinds
     assert len(list(recorded.store(recording).records())) == recording.answers
     assert recorded.original_bytes(recording) == optimized.workspace.original.read_bytes()
 

@@ -9,6 +9,7 @@ from simulated_run import Run, make_repository
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import UsageError
+from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.request import Request
 from warpsmith.stages.runs import Options, begin
 from warpsmith.workspace.documents import read_document, write_text
@@ -43,6 +44,7 @@ def test_an_unfinished_run_may_become_autonomous_and_interactive_again(profiled:
     [
         (Options(goal=Mode.FORWARD), "goal"),
         (Options(max_variants=2), "max_variants"),
+        (Options(l2=L2.WARM), "l2"),
         (Options(target_speedup=1.5, device="1"), "target_speedup, device"),
     ],
 )

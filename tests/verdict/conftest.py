@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from warpsmith.contracts.case import Case, DType, Mode, Role
+# Test modules are imported by path, so their neighbours are found only if they are told where.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from synthetic import make_case
+
+from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.measurement import Block, CaseCheck, Correctness, Timing, TimingMethod
 
 Maker = Callable[..., Timing]
-
-
-def make_case(rows: int = 8192, *, role: Role = Role.TUNING, weight: float = 1.0) -> Case:
-    return Case(axes={"M": rows, "N": 4096}, dtype=DType.BFLOAT16, role=role, weight=weight)
 
 
 def make_timing(

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from warpsmith.contracts.case import Case, Mode, Role
-from warpsmith.contracts.measurement import Correctness, HostTime, Memory, Timing
+from warpsmith.contracts.measurement import Compilation, Correctness, HostTime, Memory, Timing
 from warpsmith.contracts.verdict import GuardrailResult, Outcome, Verdict
-from warpsmith.verdict.decision import Evidence, decide
+from warpsmith.verdict.decision import MIN_ROUNDS, Evidence, decide, told_noise_floor
 from warpsmith.verdict.thresholds import Thresholds
 
 Maker = Callable[..., Timing]
@@ -83,6 +83,50 @@ def test_a_candidate_that_runs_out_of_memory_where_the_original_does_not_is_reje
     memory = Memory(case=case(), mode=Mode.FULL, peak_bytes={"original": 10}, failures={"v1": "out of memory"})
 
     assert weigh(2.0, memories=(memory,)).reasons == ("v1 fails at 8192x4096-bf16, full: out of memory",)
+
+
+def test_a_candidate_that_fails_when_called_in_a_row_as_the_original_is_rejected(weigh: Weigh, case: Cases) -> None:
+    failures = {"v1": "runtime_failed: ValueError: again"}
+    host = HostTime(case=case(), mode=Mode.FORWARD, samples_us={"original": (20.0,)}, failures=failures)
+
+    assert weigh(2.0, host_times=(host,)).reasons == (
+        "v1 fails at 8192x4096-bf16, forward: runtime_failed: ValueError: again",
+    )
+
+
+def compilation(case: Case, cold_s: float | None) -> Compilation:
+    """None: it does not compile."""
+    if cold_s is None:
+        return Compilation(source_sha256="0" * 64, case=case, unavailable="compile_failed: no")
+    return Compilation(source_sha256="0" * 64, case=case, cold_s=(cold_s,), specializations={"kernel": 1})
+
+
+@pytest.mark.parametrize(
+    ("original_s", "variant_s", "outcome", "reason"),
+    [
+        (1.0, None, Outcome.REJECTED, "v1 fails to compile from an empty cache: compile_failed: no"),
+        (None, None, Outcome.ACCEPTED, None),
+        (1.0, 1.1, Outcome.ACCEPTED, None),
+        (
+            1.0,
+            1.6,
+            Outcome.REJECTED,
+            "cold compile time, 8192x4096-bf16: 1 s to 1.6 s; allowed is at most 50% or 0.2 s more",
+        ),
+    ],
+)
+def test_a_winner_has_to_compile_from_an_empty_cache_in_about_the_time_that_the_original_takes(
+    weigh: Weigh,
+    case: Cases,
+    original_s: float | None,
+    variant_s: float | None,
+    outcome: Outcome,
+    reason: str | None,
+) -> None:
+    verdict = weigh(1.5, compilations=(compilation(case(), original_s), compilation(case(), variant_s)))
+
+    assert verdict.outcome is outcome
+    assert reason is None or verdict.reasons[0] == reason
 
 
 def test_without_a_comparison_there_is_no_verdict(weigh: Weigh, timing: Maker) -> None:
@@ -184,10 +228,34 @@ def test_an_interval_across_the_bar_is_inconclusive_and_says_whether_it_was_meas
 
 
 def test_a_gain_above_the_bar_whose_interval_reaches_one_is_inconclusive(weigh: Weigh) -> None:
-    verdict = weigh(1.03, noise=0.08)
+    verdict = weigh(1.06, noise=0.08)
 
     assert verdict.goal is not None and verdict.goal.low < 1 and verdict.goal.value > 1.01
     assert verdict.outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("capped", "why"), [(True, "fitted the time cap"), (False, "were measured")])
+@pytest.mark.parametrize(
+    ("longer", "then"), [(False, "to be measured longer once"), (True, "kept as inconclusive after a longer run")]
+)
+@pytest.mark.parametrize("gain", [2.0, 1.0, 0.5])
+def test_too_few_rounds_decide_nothing_and_name_the_case(
+    weigh: Weigh, noisy: Maker, case: Cases, gain: float, capped: bool, why: str, longer: bool, then: str
+) -> None:
+    few = noisy({"original": 0.1, "v1": 0.1 / gain}, rounds=5, case=case(7)).model_copy(update={"capped": capped})
+
+    verdict = weigh(1.5, timings=(few,), longer=longer)
+
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.reasons == (f"only 5 rounds {why} at 7x4096-bf16, full, of at least 8: {then}",)
+
+
+def test_the_rounds_that_count_are_those_that_both_sides_ran(weigh: Weigh, timing: Maker, case: Cases) -> None:
+    apart = timing({"original": [0.1] * MIN_ROUNDS, "v1": [0.05] * (MIN_ROUNDS - 1)}, case=case(7))
+    together = timing({"original": [0.1] * MIN_ROUNDS, "v1": [0.05] * MIN_ROUNDS}, case=case(7))
+
+    assert weigh(timings=(apart,)).outcome is Outcome.INCONCLUSIVE
+    assert weigh(timings=(together,)).outcome is Outcome.ACCEPTED
 
 
 def test_held_out_cases_alone_make_no_goal(weigh: Weigh, noisy: Maker, case: Cases) -> None:
@@ -200,6 +268,13 @@ def test_a_win_must_pass_twice_the_noise_floor(weigh: Weigh) -> None:
     assert weigh(1.03, noise_floor=0.001).outcome is Outcome.ACCEPTED
     assert weigh(1.03, noise_floor=0.03).outcome is Outcome.REJECTED
     assert "twice the noise floor of 3.00%" in weigh(1.03, noise_floor=0.03).reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("floor", "told"), [(0.005, None), (0.007, "noise floor 0.70%: a win must exceed 1.40%"), (0.0, None)]
+)
+def test_a_noise_floor_is_told_where_it_raises_the_bar(floor: float, told: str | None) -> None:
+    assert told_noise_floor(floor, Thresholds()) == told
 
 
 def test_the_gain_over_the_best_is_there_when_the_best_ran_beside(weigh: Weigh, noisy: Maker) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.measurement import HostTime, Memory
-from warpsmith.verdict.guardrails import host_time_guardrails, memory_guardrails
+from warpsmith.contracts.measurement import Compilation, HostTime, Memory
+from warpsmith.contracts.verdict import GuardrailResult
+from warpsmith.verdict.guardrails import compile_guardrails, host_time_guardrails, memory_guardrails
 from warpsmith.verdict.thresholds import Thresholds
 
 Cases = Callable[..., Case]
@@ -56,3 +57,54 @@ def test_host_time_breaks_only_with_both_the_share_and_the_microseconds(
     host_time = HostTime(case=case(), mode=Mode.FULL, samples_us=samples)
 
     assert [r.ok for r in host_time_guardrails((host_time,), *SIDES, Thresholds())] == [ok]
+
+
+def compilation(case: Case, *cold_s: float, **specializations: int) -> Compilation:
+    return Compilation(source_sha256="0" * 64, case=case, cold_s=cold_s, specializations=specializations)
+
+
+def test_compilation_is_compared_by_its_least_sample_and_by_its_kernels_in_all(case: Cases) -> None:
+    original = compilation(case(), 9.0, 1.0, 2.0, forward=1, backward=2)
+    variant = compilation(case(), 1.5, 9.0, forward=6)
+
+    assert compile_guardrails(original, variant, Thresholds()) == (
+        GuardrailResult(
+            metric="cold compile time, 8192x4096-bf16",
+            baseline=1.0,
+            variant=1.5,
+            unit="s",
+            limit="at most 50% or 0.2 s more",
+            ok=True,
+        ),
+        GuardrailResult(
+            metric="specializations, all cases",
+            baseline=3,
+            variant=6,
+            unit="kernels",
+            limit="at most 2 times as many",
+            ok=True,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("original_s", "variant_s", "ok"), [(0.1, 0.25, True), (1.0, 1.4, True), (1.0, 1.6, False), (2.0, 0.5, True)]
+)
+def test_cold_compile_time_breaks_only_with_both_the_share_and_the_seconds(
+    case: Cases, original_s: float, variant_s: float, ok: bool
+) -> None:
+    sides = compilation(case(), original_s, kernel=1), compilation(case(), variant_s, kernel=1)
+
+    assert [r.ok for r in compile_guardrails(*sides, Thresholds())] == [ok, True]
+
+
+def test_more_than_twice_the_specializations_break_the_guardrail(case: Cases) -> None:
+    sides = compilation(case(), 1.0, kernel=3), compilation(case(), 1.0, kernel=7)
+
+    assert [r.ok for r in compile_guardrails(*sides, Thresholds())] == [True, False]
+
+
+def test_a_compilation_that_was_not_measured_on_both_sides_has_no_result(case: Cases) -> None:
+    missing = Compilation(source_sha256="0" * 64, case=case(), unavailable="compile_failed: no")
+
+    assert compile_guardrails(missing, compilation(case(), 1.0, kernel=1), Thresholds()) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from warpsmith.contracts.case import Case
 from warpsmith.contracts.measurement import Block, Timing
@@ -28,6 +30,7 @@ Maker = Callable[..., Timing]
 Cases = Callable[..., Case]
 
 times = st.lists(st.floats(0.001, 10.0), min_size=2, max_size=24)
+realistic = st.floats(0.05, 0.2)
 probabilities = st.lists(st.floats(0.0, 1.0), max_size=12)
 
 
@@ -86,6 +89,77 @@ def test_planted_work_of_five_percent_is_found_and_none_is_not(noisy: Maker) -> 
     assert all(found.high < 1 and found.value == pytest.approx(1 / 1.05, abs=0.015) for found in planted)
 
 
+def test_the_estimate_is_the_trimmed_mean_of_the_log_ratios_and_the_times_are_medians(timing: Maker) -> None:
+    ratios = [1.0, 1.01, 1.02, 1.03, 5.0]
+
+    found = compare(timing({"a": ratios, "b": [1.0] * 5}), "a", "b")
+
+    assert found.rounds == 5
+    assert found.log_speedup == pytest.approx(math.log(1.01 * 1.02 * 1.03) / 3)
+    assert (found.baseline_ms, found.contender_ms) == (1.02, 1.0)
+
+
+@given(drawn=st.lists(realistic, min_size=1, max_size=24), seed=st.integers(0, 2**31))
+@settings(max_examples=25)
+def test_the_interval_is_that_of_the_percentiles_of_the_drawn_trimmed_means(
+    timing: Maker, drawn: list[float], seed: int
+) -> None:
+    found = compare(timing({"a": drawn, "b": [0.1] * len(drawn)}), "a", "b", seed=seed)
+    n = len(drawn)
+    tail = stats.norm.cdf(-math.sqrt(n / (n - 1)) * stats.t.ppf(0.975, n - 1)) if n > 1 else 0.0
+    low, high = np.exp(np.quantile(found.log_speedups, [tail, 1 - tail]))
+
+    expected = Interval(value=math.exp(stats.trim_mean(np.log(np.array(drawn) / 0.1), 0.2)), low=low, high=high)
+
+    assert found.speedup.model_dump() == pytest.approx(expected.model_dump(), abs=2e-6)
+    assert found.speedup.low <= found.speedup.high
+
+
+@given(sides=st.lists(st.tuples(realistic, realistic), min_size=2, max_size=24))
+@settings(max_examples=25)
+def test_swapped_sides_have_the_inverse_interval(timing: Maker, sides: list[tuple[float, float]]) -> None:
+    one, other = [list(times) for times in zip(*sides, strict=True)]
+    forth = compare(timing({"a": one, "b": other}), "a", "b").speedup
+    back = compare(timing({"a": other, "b": one}), "a", "b").speedup
+
+    inverse = {"value": 1 / back.value, "low": 1 / back.high, "high": 1 / back.low}
+    assert forth.model_dump() == pytest.approx(inverse, rel=2e-5)
+
+
+@given(sides=st.lists(st.tuples(realistic, realistic), min_size=2, max_size=24), scale=st.floats(0.01, 100.0))
+@settings(max_examples=25)
+def test_a_speedup_has_no_unit(timing: Maker, sides: list[tuple[float, float]], scale: float) -> None:
+    one, other = [list(times) for times in zip(*sides, strict=True)]
+    scaled = timing({"a": [scale * time_ms for time_ms in one], "b": [scale * time_ms for time_ms in other]})
+
+    expected = compare(timing({"a": one, "b": other}), "a", "b").speedup
+    assert compare(scaled, "a", "b").speedup.model_dump() == pytest.approx(expected.model_dump(), abs=2e-6)
+
+
+@given(shuffle=st.randoms(use_true_random=False))
+@settings(max_examples=25)
+def test_the_order_in_which_blocks_ran_decides_nothing(noisy: Maker, timing: Maker, shuffle: random.Random) -> None:
+    ordered = noisy({"a": 0.1, "b": 0.11})
+    blocks = list(ordered.blocks)
+    shuffle.shuffle(blocks)
+    numbers = list(range(20))
+    shuffle.shuffle(numbers)
+    renumbered = [block.model_copy(update={"round": numbers[block.round]}) for block in ordered.blocks]
+
+    found = compare(ordered, "a", "b").speedup
+
+    assert compare(ordered.model_copy(update={"blocks": tuple(blocks)}), "a", "b").speedup == found
+    assert compare(ordered.model_copy(update={"blocks": tuple(renumbered)}), "a", "b").speedup.value == found.value
+
+
+def test_a_third_contender_changes_nothing_between_two(noisy: Maker, timing: Maker) -> None:
+    two = noisy({"a": 0.1, "b": 0.11})
+    third = timing({"c": [0.5] * 20}).blocks
+    three = two.model_copy(update={"blocks": (*third, *two.blocks)})
+
+    assert compare(three, "a", "b").speedup.model_dump_json() == compare(two, "a", "b").speedup.model_dump_json()
+
+
 @given(block_ms=times, seed=st.integers(0, 2**31))
 @settings(max_examples=25)
 def test_the_same_seed_gives_the_same_figures_byte_for_byte(timing: Maker, block_ms: list[float], seed: int) -> None:
@@ -140,9 +214,29 @@ def test_a_goal_over_no_case_is_an_error() -> None:
 def test_regression_p_is_small_only_beyond_the_guardrail(noisy: Maker) -> None:
     slower = noisy({"a": 0.1, "b": 0.104})
 
-    assert compare(slower, "a", "b").regression_p(0.02) == pytest.approx(1 / 2001)
+    assert compare(slower, "a", "b").regression_p(0.02) < 1e-6
     assert compare(slower, "a", "b").regression_p(0.04) > 0.05
-    assert compare(slower, "a", "b").regression_p(0.10) == 1.0
+    assert compare(slower, "a", "b").regression_p(0.10) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss occurred")
+def test_regression_p_is_that_of_a_t_test_of_trimmed_means(noisy: Maker) -> None:
+    """Yuen's test against a second group without any scatter is the test of one group."""
+    found = compare(noisy({"a": 0.1, "b": 0.102}), "a", "b")
+    limit = np.full(20, -math.log1p(0.02))
+
+    expected = stats.ttest_ind(found.log_ratios, limit, equal_var=False, trim=0.2, alternative="less")
+
+    assert found.regression_p(0.02) == pytest.approx(expected.pvalue, abs=1e-8)
+
+
+@pytest.mark.parametrize(("slower", "p"), [(1.05, 0.0), (1.01, 1.0)])
+def test_ratios_without_scatter_have_regressed_or_have_not(timing: Maker, slower: float, p: float) -> None:
+    assert compare(timing({"a": [1.0] * 9, "b": [slower] * 9}), "a", "b").regression_p(0.02) == p
+
+
+def test_a_single_round_is_no_evidence_of_a_regression(timing: Maker) -> None:
+    assert compare(timing({"a": [1.0], "b": [2.0]}), "a", "b").regression_p(0.02) == 1.0
 
 
 def test_holm_gives_the_textbook_figures() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,9 @@ def test_every_file_has_the_place_that_the_design_names(tmp_path: Path) -> None:
         workspace.approvals,
         workspace.search_result,
         workspace.final_result,
+        workspace.bench.result,
+        workspace.bench.csv,
+        workspace.bench.measurements,
     )
 
     assert [workspace.relative(path).removeprefix("optimization/rms_norm/") for path in paths] == [
@@ -57,7 +61,20 @@ def test_every_file_has_the_place_that_the_design_names(tmp_path: Path) -> None:
         "approvals.json",
         "comparison.json",
         "report.json",
+        "bench/bench.json",
+        "bench/results.csv",
+        "bench/measurements.jsonl",
     ]
+
+
+def test_a_bench_may_lie_anywhere_but_among_the_files_of_runs(tmp_path: Path) -> None:
+    bench = Workspace(tmp_path, "rms_norm").bench
+    for into in (tmp_path / "elsewhere", bench.directory / "below"):
+        replace(bench, into=into).create()
+        assert into.is_dir()
+    for into in (tmp_path / "optimization", tmp_path / "optimization" / "rms_norm", tmp_path / "optimization" / "new"):
+        with pytest.raises(UsageError, match="lies among the files of runs"):
+            replace(bench, into=into).create()
 
 
 @pytest.mark.parametrize("kernel", ["", "../x", "a/b", "a-b", "1a", "a b", "a\n", "é", "a.b"])

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from warpsmith.contracts.errors import Unavailable, UsageError
 from warpsmith.workspace.lines import append_line, read_lines
-from warpsmith.workspace.store import MeasurementStore
+from warpsmith.workspace.store import MeasurementStore, content_sha256
 
 
 def keep(store: MeasurementStore, identity: str, value: float) -> None:
     store.append(
         identity=identity,
         kind="time",
+        protocol=2,
         environment={"gpu_name": "H200"},
         question={"kind": "time"},
         answer={"samples_ms": [value]},
@@ -35,9 +36,10 @@ def test_an_answer_is_found_by_a_store_opened_later(tmp_path: Path) -> None:
     record = MeasurementStore(path).get("a")
 
     assert record is not None
-    assert {key: value for key, value in record.items() if key != "recorded_at"} == {
+    assert {key: value for key, value in record.items() if key not in ("recorded_at", "sha256")} == {
         "identity": "a",
         "kind": "time",
+        "protocol": 2,
         "environment": {"gpu_name": "H200"},
         "question": {"kind": "time"},
         "answer": {"samples_ms": [0.1]},
@@ -190,6 +192,25 @@ def test_a_record_of_another_form_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="a record that is no measurement"):
         MeasurementStore(path).get("a")
+
+
+def test_a_record_carries_the_hash_of_what_was_written_and_keeps_it_when_it_is_taken_over(tmp_path: Path) -> None:
+    store, copy = MeasurementStore(tmp_path / "measurements.jsonl"), MeasurementStore(tmp_path / "copy.jsonl")
+    keep(store, "a", 0.1 + 0.2)
+    (written,) = MeasurementStore(store.path).records()
+    copy.take_over(written)
+    (taken_over,) = MeasurementStore(copy.path).records()
+
+    assert written["sha256"] == content_sha256(written) == content_sha256(taken_over)
+    assert content_sha256({**written, "answer": {"samples_ms": [0.3]}}) != written["sha256"]
+
+
+def test_a_record_from_before_protocol_and_hash_were_stored_is_read_as_it_is(tmp_path: Path) -> None:
+    older = {"identity": "a", "kind": "time", "environment": None, "recorded_at": "", "question": {}, "answer": {}}
+    path = tmp_path / "measurements.jsonl"
+    append_line(path, older)
+
+    assert list(MeasurementStore(path).records()) == [older]
 
 
 def test_a_half_written_record_is_taken_back_and_not_remembered(

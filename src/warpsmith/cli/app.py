@@ -12,6 +12,7 @@ import typer
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import ExitCode, UsageError
+from warpsmith.contracts.measurement import L2, TimingMethod
 
 if TYPE_CHECKING:
     from warpsmith.cli.flow import Flow
@@ -39,6 +40,9 @@ TargetGpu = Annotated[
     str | None, typer.Option(help="Also compile for this GPU without having it, such as H200 or RTX 4090.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move the run that is there to history and begin anew.")]
+Cache = Annotated[
+    L2 | None, typer.Option("--l2", help="What timed calls find in L2: nothing of their inputs (cold), or them (warm).")
+]
 MaxVariants = Annotated[int | None, typer.Option(min=1, help="How many variants to try at most (8).")]
 
 
@@ -52,6 +56,7 @@ def run(
     target_speedup: Annotated[float | None, typer.Option(help="Stop when this speed-up is reached.")] = None,
     device: Device = None,
     target_gpu: TargetGpu = None,
+    l2: Cache = None,
     fresh: Fresh = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -64,6 +69,7 @@ def run(
         target_speedup=target_speedup,
         device=device,
         target_gpu=target_gpu,
+        l2=l2,
         fresh=fresh,
     )
     return _flow(kernel, as_json, quiet).run(options)
@@ -75,12 +81,14 @@ def profile(
     goal: Goal = None,
     device: Device = None,
     target_gpu: TargetGpu = None,
+    l2: Cache = None,
     fresh: Fresh = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Stage 1: measure the kernel as it is, and find what holds it back."""
-    return _flow(kernel, as_json, quiet).profile(_options(goal=goal, device=device, target_gpu=target_gpu, fresh=fresh))
+    options = _options(goal=goal, device=device, target_gpu=target_gpu, l2=l2, fresh=fresh)
+    return _flow(kernel, as_json, quiet).profile(options)
 
 
 @app.command()
@@ -129,6 +137,21 @@ def report(
     return _flow(kernel, as_json, quiet=True).report(run_id)
 
 
+@app.command()
+def verify(
+    kernel: Kernel,
+    run_id: Annotated[
+        str | None, typer.Option("--run", help="An earlier run, by its id or how it begins; `status` lists them.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Recompute every number of a run from its raw samples, and name any that differs. Needs no GPU."""
+    from warpsmith.cli.verify import verify
+
+    return verify(Path.cwd(), kernel, run_id, as_json=as_json, quiet=quiet)
+
+
 Into = Annotated[Path | None, typer.Option(help="The folder of the copy; a new temporary one, if not given.")]
 
 
@@ -154,6 +177,44 @@ def record(
     from warpsmith.cli.demonstration import record
 
     return record(Path.cwd(), kernel, into=into, device=device, as_json=as_json, quiet=quiet)
+
+
+@app.command()
+def bench(
+    kernel: Kernel,
+    providers: Annotated[
+        str | None, typer.Option(help="Baselines to compare with, such as torch,liger; else all.")
+    ] = None,
+    mode: Annotated[list[Mode] | None, typer.Option(help="A pass, or both; may be repeated; else all.")] = None,
+    case: Annotated[list[str] | None, typer.Option(help="A case by its name; may be repeated; else all.")] = None,
+    sources: Annotated[
+        list[Path] | None, typer.Option("--with", help="A source to compare, if it is right; may be repeated.")
+    ] = None,
+    l2: Annotated[
+        L2 | None, typer.Option("--l2", help="What calls find in L2; else cold, and warm too where it fits.")
+    ] = None,
+    method: Annotated[
+        TimingMethod | None, typer.Option(help="How device time is read; else the most exact way there is.")
+    ] = None,
+    device: Device = None,
+    into: Annotated[Path | None, typer.Option(help="The folder for it all; else optimization/KERNEL/bench.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Compare the kernel as it is with other sources and with the baselines. Needs no run and touches none."""
+    from warpsmith.cli.bench import bench
+    from warpsmith.stages.bench_request import Asked
+
+    asked = Asked(
+        providers=tuple(name.strip() for name in (providers or "").split(",") if name.strip()),
+        modes=tuple(mode or ()),
+        cases=tuple(case or ()),
+        l2=l2,
+        method=method,
+        files=tuple(sources or ()),
+        device=device or "auto",
+    )
+    return bench(Path.cwd(), kernel, asked, into=into, as_json=as_json, quiet=quiet)
 
 
 @app.command(name="list")
@@ -195,6 +256,7 @@ def _options(
     target_speedup: float | None = None,
     device: str | None = None,
     target_gpu: str | None = None,
+    l2: L2 | None = None,
     fresh: bool = False,
 ) -> Options:
     from warpsmith.device.known_gpus import known_gpu
@@ -212,5 +274,6 @@ def _options(
         target_speedup=target_speedup,
         device=device,
         target_gpu=target_gpu,
+        l2=l2,
         fresh=fresh,
     )

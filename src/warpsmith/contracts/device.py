@@ -32,7 +32,10 @@ class Origin(Contract):
 
 
 class Environment(Contract):
-    """What a figure depends on beside the source. Two measurements compare only if these agree."""
+    """What a figure depends on beside the source. Two measurements compare only if these agree.
+
+    `packages` has the version of each installed distribution that provides kernels to compare with.
+    """
 
     gpu_name: str
     gpu_uuid: str
@@ -43,10 +46,35 @@ class Environment(Contract):
     ptxas: str | None
     fp_fusion: bool
     harness: str
+    packages: dict[str, str] = Field(default_factory=dict)
 
     def is_that_of(self, recorded: Mapping[str, Any]) -> bool:
         """Whether a stored environment is this one, but for the UUID: an answer is a whole comparison on one GPU."""
-        return {**recorded, "gpu_uuid": None} == {**self.model_dump(mode="json"), "gpu_uuid": None}
+        return not self.changes_since(recorded)
+
+    def changes_since(self, recorded: Mapping[str, Any]) -> tuple[str, ...]:
+        """What a stored environment had otherwise, each as "driver 580.1, now 590.2"; the UUID may differ."""
+        then, now = _flat(recorded), _flat(self.model_dump(mode="json"))
+        return tuple(
+            f"{name} {_told(then.get(name))}, now {_told(now.get(name))}"
+            for name in dict.fromkeys((*now, *then))
+            if then.get(name) != now.get(name)
+        )
+
+    @property
+    def packages_told(self) -> str:
+        """The packages in a line, such as "liger-kernel 0.8.5"; empty where there are none."""
+        return ", ".join(f"{name} {version}" for name, version in sorted(self.packages.items()))
+
+
+def _flat(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """An environment by field and by package. One that was stored before packages were is as one without any."""
+    fields = {name: value for name, value in environment.items() if name not in ("gpu_uuid", "packages")}
+    return {**fields, **(environment.get("packages") or {})}
+
+
+def _told(version: object) -> str:
+    return "none" if version is None else str(version)
 
 
 class CopyCeiling(Contract):

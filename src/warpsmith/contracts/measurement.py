@@ -32,8 +32,40 @@ class Contender(Contract):
 
 
 class TimingMethod(str, Enum):
+    """How device time is read: replays of CUDA graphs, the profiler's kernel durations, pairs of events."""
+
     GRAPH = "graph"
+    PROFILER = "profiler"
     EVENTS = "events"
+
+
+class L2(str, Enum):
+    """What a timed call finds in the L2 cache: nothing of its inputs, or as much of them as fits."""
+
+    COLD = "cold"
+    WARM = "warm"
+
+
+class TimingPlan(Contract):
+    """How much is measured. In every round each contender runs one block.
+
+    `rounds` is the least number of rounds. Where `most_rounds` is more, a pilot tells how many of them bring the 95%
+    interval to +-`half_width` (a fraction), within `cap_s` seconds; then the number is fixed and the pilot put aside.
+    Inputs, outputs and captures are made anew every `rounds_a_placement` rounds, elsewhere in memory.
+    """
+
+    rounds: int = Field(default=16, ge=1)
+    most_rounds: int = Field(default=48, ge=1)
+    half_width: float = Field(default=0.0025, gt=0)
+    cap_s: float = Field(default=6.0, gt=0)
+    block_ms: float = Field(default=2.0, gt=0)
+    rounds_a_placement: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _at_least_the_least(self) -> TimingPlan:
+        if self.most_rounds < self.rounds:
+            raise ValueError(f"most_rounds {self.most_rounds} is below rounds {self.rounds}")
+        return self
 
 
 class Block(Contract):
@@ -49,21 +81,28 @@ class Block(Contract):
 class Timing(Contract):
     """Interleaved blocks of several contenders at one case and mode, in the order they ran.
 
-    Each sample is milliseconds a call. `method` is the same for every contender. `same_addresses` says
-    whether all sides ran at equal pointers (None where that cannot be known). A contender that could not
-    run is in `failures` and has no block.
+    Each sample is milliseconds a call, the mean of `calls_per_sample` calls. `method` is the same for every contender;
+    `method_reason` says why it is not graph replay where that was not asked for. `l2_flushed`: cold by a flush
+    before every sample, outside what is timed; else the rotation over `input_sets` turned L2 over (or `l2` is warm).
+    `same_addresses` says whether all sides ran at equal pointers in every round (None where that cannot be known).
+    `pilot` has the blocks that settled the number of rounds; no figure is made of them. `capped`: the time cap kept
+    the rounds below what the pilot asked for. `clock_unread` says why blocks have no SM clock. A contender that could
+    not run is in `failures`, with its status before the colon, and has no block.
     """
 
     case: Case
     mode: Mode
     method: TimingMethod
     method_reason: str | None = None
+    l2: L2 = L2.COLD
     calls_per_sample: int
     input_sets: int
-    #: L2 was flushed before every sample, outside its events; else the rotation of input sets turned it over
     l2_flushed: bool = False
     same_addresses: bool | None
     blocks: tuple[Block, ...]
+    pilot: tuple[Block, ...] = ()
+    capped: bool = False
+    clock_unread: str | None = None
     failures: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -83,12 +122,37 @@ class Memory(Contract):
     failures: dict[str, str] = Field(default_factory=dict)
 
 
+class Memories(Contract):
+    """One case in every mode that was asked for, all in one process that did nothing else."""
+
+    memories: tuple[Memory, ...]
+
+
+class Compilation(Contract):
+    """What it takes to compile one source, Triton's cache empty.
+
+    `cold_s` are seconds of the compiler for all that the passes at `case` launch, once a sample. `specializations`
+    counts the distinct kernels, by jit function, that the passes launch over all the cases that were asked for.
+    `unavailable` says why there is neither, its status before the colon.
+    """
+
+    source_sha256: Sha256
+    case: Case
+    cold_s: tuple[float, ...] = ()
+    specializations: dict[str, int] = Field(default_factory=dict)
+    unavailable: str | None = None
+
+
 class HostTime(Contract):
-    """Microseconds of host time a call, launch included, device work not waited for. Samples by contender."""
+    """Microseconds of host time a call, launch included, device work not waited for. Samples by contender.
+
+    A contender that fails is in `failures`, with its status before the colon, and has no samples.
+    """
 
     case: Case
     mode: Mode
     samples_us: dict[str, tuple[float, ...]]
+    failures: dict[str, str] = Field(default_factory=dict)
 
 
 class OutputError(Contract):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 
+from pydantic import Field
+
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.base import Contract, Document, Sha256
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.device import DeviceFacts, Origin, TargetGpu
 from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.measurement import Counters
+from warpsmith.contracts.measurement import L2, Counters
 from warpsmith.contracts.verdict import Interval
 
 
@@ -45,6 +47,21 @@ class Baseline(Contract):
     share_of_ceiling: float | None
     method: str | None
     unavailable: str | None = None
+
+
+class LaunchOverhead(Contract):
+    """Host time of a call, launch included, beside its device time; medians, of one provider at one case and mode."""
+
+    case: str
+    mode: Mode
+    provider: str
+    host_us: float
+    device_us: float | None
+
+    @property
+    def is_launch_bound(self) -> bool:
+        """Whether the GPU waits for the host when calls follow one another."""
+        return self.device_us is not None and self.host_us > self.device_us
 
 
 class ModeProfile(Contract):
@@ -86,7 +103,11 @@ class OfflineCompilation(Contract):
 
 
 class Profile(Document):
-    """optimization/<kernel>/profile.json."""
+    """optimization/<kernel>/profile.json.
+
+    `warm_baselines` are those whose working set fits L2, timed again with L2 warm where `baselines` are cold.
+    `launch_overheads` are of each pass at the smallest tuning case, `no_launch_overhead` says why a pass has none.
+    """
 
     kernel: str
     run_id: str
@@ -107,6 +128,10 @@ class Profile(Document):
     expected_variants: int
     observations: tuple[str, ...]
     offline: OfflineCompilation | None = None
+    l2: L2 = L2.COLD
+    warm_baselines: tuple[Baseline, ...] = ()
+    launch_overheads: tuple[LaunchOverhead, ...] = ()
+    no_launch_overhead: dict[Mode, str] = Field(default_factory=dict)
 
     def mode_profile(self, mode: Mode) -> ModeProfile:
         """The diagnosis of that mode. Raises KeyError where the target lacks it."""

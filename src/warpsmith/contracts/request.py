@@ -6,6 +6,7 @@ from pydantic import Field
 
 from warpsmith.contracts.base import Contract, Document, Sha256
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.measurement import L2
 
 
 class RecordingRef(Contract):
@@ -22,6 +23,7 @@ class Request(Document):
     `autonomous` goes through without stopping; otherwise a person approves after profile and after
     optimize. `target_speedup` ends the search early. Times in seconds. `recording` is set when the run begins and
     holds to its end: a run is measured or replayed, never both. `target_gpu` is a GPU to compile for without having it.
+    `l2` is what the timed calls find in the L2 cache.
     """
 
     kernel: str
@@ -36,3 +38,4 @@ class Request(Document):
     seed: int = 0
     recording: RecordingRef | None = None
     target_gpu: str | None = None
+    l2: L2 = L2.COLD

@@ -21,6 +21,8 @@ class ClockReader:
 
     def __init__(self, uuid: str | None = None) -> None:
         self._handle = _handle(uuid or _first_visible())
+        #: why there are no readings; None where there are
+        self.absent: str | None = None if self._handle is not None else "NVML is not here or does not answer"
 
     def read(self) -> tuple[int | None, tuple[str, ...]]:
         """(MHz or None, reasons)."""
@@ -31,7 +33,8 @@ class ClockReader:
         try:
             mhz = int(pynvml.nvmlDeviceGetClockInfo(self._handle, pynvml.NVML_CLOCK_SM))
             bits = int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle))
-        except pynvml.NVMLError:
+        except pynvml.NVMLError as error:
+            self.absent = f"NVML does not tell: {error}"
             return None, ()
         return mhz, tuple(name for bit, name in THROTTLE_REASONS.items() if bits & bit)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.measurement import Counters, Memory, Timing
+from warpsmith.contracts.measurement import Counters, HostTime, Memory, Timing
 from warpsmith.contracts.target import TargetSpec
 
 #: case name -> mode -> the original's launches
@@ -17,7 +18,10 @@ Launches = dict[str, dict[Mode, tuple[LaunchRecord, ...]]]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that was observed of the original and its baselines."""
+    """Everything that was observed of the original and its baselines.
+
+    `warm_timings` are `timings` again with L2 warm, where that was measured. `no_host_time` says why a pass has none.
+    """
 
     spec: TargetSpec
     device: DeviceFacts
@@ -26,6 +30,9 @@ class Evidence:
     timings: tuple[Timing, ...]
     memories: tuple[Memory, ...] = ()
     counters: tuple[Counters, ...] = ()
+    warm_timings: tuple[Timing, ...] = ()
+    host_times: tuple[HostTime, ...] = ()
+    no_host_time: Mapping[Mode, str] = field(default_factory=dict)
 
     def launches_at(self, case: str, mode: Mode) -> tuple[LaunchRecord, ...]:
         """The launches of a case; those of `full`, where not recorded themselves, are both passes'."""

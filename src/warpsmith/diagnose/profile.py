@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from warpsmith.contracts.device import Origin
-from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.profile import Baseline, Profile
 from warpsmith.contracts.request import Request
 from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.observations import observations
+from warpsmith.diagnose.overhead import launch_overheads
 from warpsmith.diagnose.recommend import expected_variants, recommend
 from warpsmith.diagnose.roofline import baselines
 
@@ -35,7 +36,16 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
         recommendations=recommendations,
         expected_variants=expected_variants(recommendations, request.max_variants),
         observations=observations(evidence, modes, rows),
+        l2=request.l2,
+        warm_baselines=_measured(baselines(spec, evidence.warm_timings, (), evidence.device)),
+        launch_overheads=launch_overheads(evidence.host_times, evidence.timings),
+        no_launch_overhead=dict(evidence.no_host_time),
     )
+
+
+def _measured(rows: tuple[Baseline, ...]) -> tuple[Baseline, ...]:
+    """Why a provider was not measured stands in the cold rows."""
+    return tuple(row for row in rows if row.time_ms is not None)
 
 
 def _tier(evidence: Evidence) -> str:

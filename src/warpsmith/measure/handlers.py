@@ -11,8 +11,18 @@ import torch
 
 from warpsmith.contracts.base import Contract, Settings
 from warpsmith.contracts.device import DeviceFacts, Environment
-from warpsmith.contracts.measurement import Contender, Correctness, Counters, HostTime, Memory, SourceRef, Timing
+from warpsmith.contracts.measurement import (
+    Compilation,
+    Contender,
+    Correctness,
+    Counters,
+    HostTime,
+    Memories,
+    SourceRef,
+    Timing,
+)
 from warpsmith.contracts.target import Target, TargetSpec
+from warpsmith.measure.compiled.cold import measure_compilation
 from warpsmith.measure.compiled.launches import compile_settings
 from warpsmith.measure.compiled.offline import compile_offline
 from warpsmith.measure.correctness.gate import check
@@ -20,7 +30,7 @@ from warpsmith.measure.counters.ncu import count
 from warpsmith.measure.timing.ceilings import inspect_device, read_environment
 from warpsmith.measure.timing.compare import time_contenders
 from warpsmith.measure.timing.host import measure_host_time
-from warpsmith.measure.timing.memory import measure_memory
+from warpsmith.measure.timing.memory import measure_memories
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.loading import load_implementation, load_target
 from warpsmith.measure.worker.protocol import (
@@ -32,6 +42,7 @@ from warpsmith.measure.worker.protocol import (
     Describe,
     Identify,
     Inspect,
+    MeasureCompilation,
     MeasureHostTime,
     MeasureMemory,
     Question,
@@ -52,6 +63,7 @@ def handlers() -> Mapping[str, Callable[[Any], Contract]]:
         "check": _check,
         "time": _time,
         "memory": _memory,
+        "compilation": _compilation,
         "host_time": _host_time,
         "count": _count,
     }
@@ -152,23 +164,33 @@ def _time(question: Time) -> Timing:
         target,
         question.case,
         question.mode,
-        rounds=question.rounds,
-        block_ms=question.block_ms,
+        plan=question.plan,
+        method=question.method,
+        l2=question.l2,
         seed=question.seed,
         device=_device(),
     )
     return timing.model_copy(update={"failures": {**timing.failures, **failures}})
 
 
-def _memory(question: MeasureMemory) -> Memory:
+def _memory(question: MeasureMemory) -> Memories:
     target, implementations, failures = _contenders(question, question.contenders)
-    memory = measure_memory(implementations, target, question.case, question.mode, seed=question.seed, device=_device())
-    return memory.model_copy(update={"failures": {**memory.failures, **failures}})
+    found = measure_memories(
+        implementations, target, question.case, question.modes, seed=question.seed, device=_device()
+    )
+    return Memories(
+        memories=tuple(each.model_copy(update={"failures": {**each.failures, **failures}}) for each in found.memories)
+    )
+
+
+def _compilation(question: MeasureCompilation) -> Compilation:
+    load_target(question.target.path)  # what is wrong with the target is no failure of the source
+    return measure_compilation(question, _device())
 
 
 def _host_time(question: MeasureHostTime) -> HostTime:
-    target, implementations, _ = _contenders(question, question.contenders)
-    return measure_host_time(
+    target, implementations, failures = _contenders(question, question.contenders)
+    host_time = measure_host_time(
         implementations,
         target,
         question.case,
@@ -177,6 +199,7 @@ def _host_time(question: MeasureHostTime) -> HostTime:
         seed=question.seed,
         device=_device(),
     )
+    return host_time.model_copy(update={"failures": {**host_time.failures, **failures}})
 
 
 def _count(question: Count) -> Counters:
@@ -194,7 +217,7 @@ def _contenders(
         try:
             implementations.append(load_implementation(target, contender, question.target.root))
         except WorkerError as error:
-            failures[contender.name] = str(error)
+            failures[contender.name] = error.failure.in_a_line
     return target, implementations, failures
 
 

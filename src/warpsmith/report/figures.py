@@ -14,8 +14,12 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from warpsmith.contracts.bench import BenchResult
+from warpsmith.contracts.case import Role
+from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.verdict import CaseSpeedup
+from warpsmith.report.bench_rows import plotted
 from warpsmith.report.context import Plot
 from warpsmith.report.plots import memory_figure, speed_figure, speedup_figure
 from warpsmith.report.profile_view import least_times_ms
@@ -50,6 +54,26 @@ def save_plots(
         figure = memory_figure(rows, source)
         weighed = " and ".join(dict.fromkeys(row.provider for row in rows if row.peak_bytes is not None))
         plots.append(save(figure, folder, "memory", f"Peak memory of {name}, {weighed}, by case and mode"))
+    return tuple(plots)
+
+
+def save_bench_plots(folder: Path, result: BenchResult) -> tuple[Plot, ...]:
+    """Time with L2 cold and warm, and peak memory, for what there is data for: speed, speed_warm, memory.
+
+    At the tuning cases, or at the held-out ones where no tuning case was asked for.
+    """
+    told = f"{result.kernel}, {origin_told(result.origin, result.device)}"
+    role = Role.TUNING if any(row.role is Role.TUNING for row in result.rows) else Role.HELD_OUT
+    plots = []
+    for l2, stem in ((L2.COLD, "speed"), (L2.WARM, "speed_warm")):
+        if any(row.role is role for row in plotted(result.rows, l2)):
+            caption = f"{told}; L2 {l2.value}; median and 95% interval"
+            figure = speed_figure(plotted(result.rows, l2), caption, role=role)
+            plots.append(save(figure, folder, stem, f"Time of {result.kernel}, L2 {l2.value}, by case and mode"))
+    known = [row for row in result.rows if row.role is role and row.peak_bytes is not None and row.method is not None]
+    if known:
+        figure = memory_figure(plotted(known, known[0].l2), told, role)
+        plots.append(save(figure, folder, "memory", f"Peak memory of {result.kernel}, by case and mode"))
     return tuple(plots)
 
 

@@ -29,6 +29,7 @@ def render_profile(profile: Profile) -> str:
         "bottleneck_means": profile_view.BOTTLENECK_MEANS,
         "tier": profile_view.TIER_MEANS[profile.audit.tier],
         "tables": profile_view.baseline_tables(profile),
+        "overhead_sentences": profile_view.overhead_sentences(profile),
         "counter_columns": [title for _, title, _ in profile_view.COUNTER_COLUMNS],
         "counter_cells": profile_view.counter_cells,
         "launches": profile_view.launch_lines(profile),

@@ -36,12 +36,14 @@ AT_CEILING, NOISE_FLOOR = "at the ceiling", "noise floor"
 LeastTimes = Mapping[tuple[str, Mode], float]
 
 
-def speed_figure(rows: Iterable[ProviderRow], caption: str, least_ms: LeastTimes | None = None) -> Figure:
-    """Median time of each provider at the tuning cases, a panel a mode, in µs on a logarithmic axis.
+def speed_figure(
+    rows: Iterable[ProviderRow], caption: str, least_ms: LeastTimes | None = None, role: Role = Role.TUNING
+) -> Figure:
+    """Median time of each provider at the cases of that role, a panel a mode, in µs on a logarithmic axis.
 
     Bars are 95% intervals; the grey dashes stand at the least time that the measured ceiling allows.
     """
-    timed = [row for row in rows if row.role is Role.TUNING and row.time_ms is not None]
+    timed = [row for row in rows if row.role is role and row.time_ms is not None]
     figure, panels = _panels(_modes(timed), caption, width=3.0, height=3.5)
     styles = _styles(row.provider for row in timed)
     for axes, mode in panels:
@@ -93,9 +95,9 @@ def _time_line(axes: Axes, rows: Sequence[ProviderRow], places: Mapping[str, int
     )
 
 
-def memory_figure(rows: Iterable[ProviderRow], caption: str) -> Figure:
-    """Peak memory of a call above its inputs at the tuning cases, a panel a mode, in MiB."""
-    known = [row for row in rows if row.role is Role.TUNING and row.peak_bytes is not None]
+def memory_figure(rows: Iterable[ProviderRow], caption: str, role: Role = Role.TUNING) -> Figure:
+    """Peak memory of a call above its inputs at the cases of that role, a panel a mode, in MiB."""
+    known = [row for row in rows if row.role is role and row.peak_bytes is not None]
     figure, panels = _panels(_modes(known), caption, width=3.0, height=3.2)
     styles = _styles(row.provider for row in known)
     width = 0.8 / max(1, len(styles))

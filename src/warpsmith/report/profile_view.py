@@ -13,6 +13,7 @@ from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.measurement import ORIGINAL, CounterRow
 from warpsmith.contracts.profile import Baseline, Bottleneck, Profile
+from warpsmith.contracts.verdict import Interval
 from warpsmith.report import quantities
 from warpsmith.report.rows import provider_order
 
@@ -89,28 +90,42 @@ def _baseline_table(profile: Profile, mode: Mode) -> BaselineTable:
     found = [b for b in profile.baselines if b.mode is mode]
     providers = tuple(sorted({b.provider for b in found if b.time_ms is not None}, key=provider_order))
     by_key = {(b.case, b.provider): b for b in found}
+    warm = {(b.case, b.provider): b.time_ms for b in profile.warm_baselines if b.mode is mode}
     tuning = dict.fromkeys(b.case for b in found if b.role is Role.TUNING)
     lines = tuple(
-        CaseLine(case, _ceiling(by_key.get((case, ORIGINAL))), tuple(_cell(by_key.get((case, p))) for p in providers))
+        CaseLine(
+            case,
+            _ceiling(by_key.get((case, ORIGINAL))),
+            tuple(_cell(by_key.get((case, p)), warm.get((case, p))) for p in providers),
+        )
         for case in tuning
     )
-    return BaselineTable(mode, providers, lines, _held_out(found), _footnotes(found, providers))
+    notes = _footnotes(found, providers)
+    if any(case in tuning for case, _ in warm):
+        notes += (f"Warm is with the inputs left in L2, where the least bytes fit its {_l2(profile)}.",)
+    return BaselineTable(mode, providers, lines, _held_out(found), notes)
+
+
+def _l2(profile: Profile) -> str:
+    return quantities.size(profile.device.l2_bytes)
 
 
 def _ceiling(original: Baseline | None) -> str:
     return quantities.gb_s(original.ceiling_gb_s if original else None)
 
 
-def _cell(baseline: Baseline | None) -> str:
+def _cell(baseline: Baseline | None, warm_ms: Interval | None) -> str:
     if baseline is None:
         return "not measured"
     if baseline.time_ms is None:
         return f"none: {baseline.unavailable}" if baseline.unavailable else "not measured"
-    figures = (
+    figures = [
         quantities.time_interval(baseline.time_ms),
         f"{quantities.gb_s(baseline.gb_s)}, {quantities.percent(baseline.share_of_ceiling)}",
         f"peak {quantities.size(baseline.peak_bytes)}",
-    )
+    ]
+    if warm_ms is not None:
+        figures.append(f"warm {quantities.time_interval(warm_ms)}")
     return "<br>".join(figures)
 
 
@@ -155,6 +170,25 @@ def _footnotes(found: list[Baseline], providers: tuple[str, ...]) -> tuple[str, 
     absent = {b.provider: b.unavailable for b in found if b.provider not in providers}
     notes += [f"{provider} was not measured: {why or 'no reason is recorded'}." for provider, why in absent.items()]
     return tuple(notes)
+
+
+def overhead_sentences(profile: Profile) -> tuple[str, ...]:
+    """One a pass of the original: which of host and device the other waits for. Then the passes that have no figure."""
+    told = []
+    for row in profile.launch_overheads:
+        if row.provider != ORIGINAL or row.device_us is None:
+            continue
+        figures = f"a {row.mode.value} call takes the host {_us(row.host_us)} and the GPU {_us(row.device_us)}"
+        if row.is_launch_bound:
+            told.append(f"Launch-bound: {figures}, so calls in a row run at the host's pace and not the kernel's.")
+        else:
+            told.append(f"Not launch-bound: {figures}.")
+    told += [f"No host time of {mode.value}: {why}." for mode, why in profile.no_launch_overhead.items()]
+    return tuple(told)
+
+
+def _us(microseconds: float) -> str:
+    return quantities.time(microseconds / 1000)
 
 
 def launch_lines(profile: Profile) -> tuple[LaunchLine, ...]:

@@ -15,6 +15,7 @@ MISSING = "–"
 
 _METHODS = {
     TimingMethod.GRAPH.value: "CUDA-graph replay",
+    TimingMethod.PROFILER.value: "the profiler's kernel durations",
     TimingMethod.EVENTS.value: "CUDA events",
 }
 

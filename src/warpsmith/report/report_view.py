@@ -177,9 +177,10 @@ def sureness(context: ReportContext) -> tuple[str, ...]:
         methods = " and ".join(sorted({quantities.method(row.method.value) for row in optimized}))
         blocks = _range([row.blocks for row in optimized])
         lines.append(
-            f"Device time by {methods}, cold L2; original and optimized interleaved in {blocks} rounds of random "
-            "order; 95% percentile-bootstrap intervals over blocks. They hold what differs between blocks, not what "
-            "differs between placements in memory: code that did not change can stand up to half a per cent off 1."
+            f"Device time by {methods}, {context.request.l2.value} L2; original and optimized interleaved in {blocks} "
+            "rounds of random order; 95% percentile-bootstrap intervals over blocks. They hold what differs between "
+            "blocks, not what differs between placements in memory: code that did not change can stand up to half a "
+            "per cent off 1."
         )
     if context.result.confirmation is not None:
         lines.append("Measured afresh in a new process, on inputs that no search has seen; no other figure counts.")
@@ -230,6 +231,7 @@ def limits(context: ReportContext) -> tuple[str, ...]:
         lines.append(f"Searched on: {', '.join(map(quantities.case_label, tuning))}{hull}.")
     lines.append(
         f"Versions: driver {environment.driver}, CUDA {environment.cuda}, torch {environment.torch}, "
-        f"triton {environment.triton}, ptxas {environment.ptxas or 'unknown'}."
+        f"triton {environment.triton}, ptxas {environment.ptxas or 'unknown'}"
+        f"{', ' + environment.packages_told if environment.packages else ''}."
     )
     return tuple(lines)

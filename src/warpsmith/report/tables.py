@@ -6,13 +6,14 @@ Owns columns and their units; must not know where a file goes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts, Origin
-from warpsmith.contracts.measurement import ORIGINAL, Memory, Timing
+from warpsmith.contracts.measurement import L2, ORIGINAL, HostTime, Memory, Timing
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.report.rows import contenders_of, samples_ms
 from warpsmith.search.sweep import Reading
@@ -46,9 +47,11 @@ def baseline_frame(
     timings: Iterable[Timing],
     memories: Iterable[Memory],
     device: DeviceFacts,
+    *,
+    host_times: Iterable[HostTime] = (),
 ) -> pd.DataFrame:
     """v0's frame: the original and the target's providers, and nothing else that ran beside them."""
-    frame = results_frame(spec, timings, memories, device)
+    frame = results_frame(spec, timings, memories, device, host_times=host_times)
     return frame[frame["kernel_provider"].isin([ORIGINAL, *spec.providers])].reset_index(drop=True)
 
 
@@ -59,12 +62,14 @@ def results_frame(
     device: DeviceFacts,
     *,
     sources: Mapping[str, str] | None = None,
+    host_times: Iterable[HostTime] = (),
 ) -> pd.DataFrame:
-    """One row a contender, case, mode and metric (speed in ms, memory in MB of 2**20 bytes), in order measured.
+    """One row a contender, case, mode and metric, in order measured: speed in ms, memory in MB of 2**20 bytes, host
+    time a call in us.
 
     The percentiles are of the raw samples, the interval is that of the median. `timestamp` is when the
     device was inspected, at the start of the run; `sources` is contender -> sha256 of its source beside the
-    original's. A contender that failed has no row.
+    original's. A contender that failed has no row. Speed with L2 warm says so in extra_benchmark_config_str.
     """
     shas = {ORIGINAL: spec.source_sha256, **(sources or {})}
     rows: list[dict[str, object]] = []
@@ -75,6 +80,9 @@ def results_frame(
     for memory in memories:
         for name, peak_bytes in memory.peak_bytes.items():
             rows.append(_identity(spec, memory, name, shas) | _memory(peak_bytes))
+    for host_time in host_times:
+        for name, samples_us in host_time.samples_us.items():
+            rows.append(_identity(spec, host_time, name, shas) | _host_time(samples_us))
     for row in rows:
         row |= {"gpu_name": device.name, "timestamp": device.measured_at}
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -103,13 +111,15 @@ def to_csv(frame: pd.DataFrame, origin: Origin) -> str:
 
 
 def _identity(
-    spec: TargetSpec, measured: Timing | Memory, contender: str, shas: Mapping[str, str]
+    spec: TargetSpec, measured: Timing | Memory | HostTime, contender: str, shas: Mapping[str, str]
 ) -> dict[str, object]:
     case = measured.case
     extra: dict[str, object] = {axis: size for axis, size in case.axes.items() if axis != spec.plot_axis}
     extra |= {"dtype": case.dtype.value, "role": case.role.value, **case.options}
     if isinstance(measured, Timing):
         extra["method"] = measured.method.value
+        if measured.l2 is not L2.COLD:
+            extra["l2"] = measured.l2.value
     return {
         "kernel_name": spec.name,
         "kernel_provider": contender,
@@ -137,18 +147,24 @@ def _sweep_row(reading: Reading, original_ms: float | None) -> dict[str, object]
 
 
 def _speed(timing: Timing, contender: str) -> dict[str, object]:
-    samples = pd.Series(samples_ms(timing, contender))
     interval = median_ms(timing, contender)
+    percentiles = _percentiles(samples_ms(timing, contender))
     return {
         "metric_name": "speed",
         "metric_unit": "ms",
-        "y_value_50": samples.quantile(0.5),
-        "y_value_20": samples.quantile(0.2),
-        "y_value_80": samples.quantile(0.8),
+        **percentiles,
         "ci_low": interval.low,
         "ci_high": interval.high,
-        "n_samples": len(samples),
     }
+
+
+def _host_time(samples_us: Sequence[float]) -> dict[str, object]:
+    return {"metric_name": "host_time", "metric_unit": "us", **_percentiles(samples_us)}
+
+
+def _percentiles(samples: Sequence[float]) -> dict[str, object]:
+    low, middle, high = np.percentile(samples, (20, 50, 80))
+    return {"y_value_50": middle, "y_value_20": low, "y_value_80": high, "n_samples": len(samples)}
 
 
 def _memory(peak_bytes: int) -> dict[str, object]:

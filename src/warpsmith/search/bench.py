@@ -9,7 +9,7 @@ from typing import Protocol
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.launch import CompiledSettings
-from warpsmith.contracts.measurement import Contender, SourceRef, Timing
+from warpsmith.contracts.measurement import L2, Contender, SourceRef, Timing, TimingMethod, TimingPlan
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.measure.worker.protocol import (
     Answer,
@@ -45,23 +45,24 @@ class Bench:
     keep: Callable[[str, str], SourceRef]
     report: Report
     seed: int = 0
+    method: TimingMethod | None = None
+    l2: L2 = L2.COLD
 
     def ask(self, question: AnyQuestion, answer_type: type[Answer]) -> Answer:
         """The answer. Raises WorkerError where there is none."""
         return answer_of(self.worker, question, answer_type)
 
-    def time(
-        self, contenders: Sequence[Contender], case: Case, mode: Mode, *, rounds: int = 20, block_ms: float = 2.0
-    ) -> Timing:
-        """Interleaved timing of the contenders. Raises WorkerError."""
+    def time(self, contenders: Sequence[Contender], case: Case, mode: Mode, plan: TimingPlan | None = None) -> Timing:
+        """Interleaved timing of the contenders, by the usual plan where none is given. Raises WorkerError."""
         question = Time(
             target=self.target,
             seed=self.seed,
             contenders=tuple(contenders),
             case=case,
             mode=mode,
-            rounds=rounds,
-            block_ms=block_ms,
+            plan=plan or TimingPlan(),
+            method=self.method,
+            l2=self.l2,
         )
         return self.ask(question, Timing)
 

@@ -14,7 +14,7 @@ from warpsmith.contracts.audit import Knob
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
-from warpsmith.contracts.measurement import ORIGINAL, Contender, SourceRef
+from warpsmith.contracts.measurement import ORIGINAL, Contender, SourceRef, TimingPlan
 from warpsmith.measure.worker.protocol import Compile, WorkerFailure
 from warpsmith.search.bench import Bench
 from warpsmith.search.pruning import Probe, binary, compile_question, probe, too_wide
@@ -22,8 +22,8 @@ from warpsmith.search.space import combinations, compile_knobs, host_knobs, labe
 from warpsmith.verdict.statistics import median_ms
 
 #: Chosen: a first reading of three blocks of 1 ms resolves about 1%; only what is within 10% of the best goes on.
-FIRST_ROUNDS, FIRST_BLOCK_MS = 3, 1.0
-FINAL_ROUNDS, FINAL_BLOCK_MS = 12, 2.0
+FIRST = TimingPlan(rounds=3, most_rounds=3, block_ms=1.0, rounds_a_placement=3)
+FINAL = TimingPlan(rounds=12, most_rounds=12, rounds_a_placement=3)
 FINALIST_RATIO = 1.10
 MAX_FINALISTS = 8
 #: Chosen: small enough that all compile workers have something to do.
@@ -131,10 +131,10 @@ def _sweep_case(
         for host in combinations(host_knobs(swept.knobs)):
             chosen = {**settings, **host}
             contenders.append(Contender(name=label(chosen), source=swept.tunable, settings=chosen))
-    first = bench.time(contenders, case, mode, rounds=FIRST_ROUNDS, block_ms=FIRST_BLOCK_MS)
+    first = bench.time(contenders, case, mode, FIRST)
     times = {c.name: median_ms(first, c.name).value for c in contenders if c.name not in first.failures}
     finalists = _finalists(contenders, times)
-    final = bench.time(finalists, case, mode, rounds=FINAL_ROUNDS, block_ms=FINAL_BLOCK_MS)
+    final = bench.time(finalists, case, mode, FINAL)
     settled = {c.name: median_ms(final, c.name).value for c in finalists if c.name not in final.failures}
     for contender in contenders[1:]:
         time_ms = settled.get(contender.name, times.get(contender.name))

@@ -134,6 +134,11 @@ class _Editor(cst.CSTTransformer):
             *edits.comments,
             *(span[0] for span in (*edits.replaced, *edits.arguments, *edits.dropped_arguments)),
         ]
+        self.lines = frozenset(self.waiting)
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Whether to look into a node: a statement without any edit in it stays as it is."""
+        return not isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement) or self._has_edits(node)
 
     def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
         updated = super().on_leave(original_node, updated_node)
@@ -144,6 +149,12 @@ class _Editor(cst.CSTTransformer):
         if isinstance(updated, cst.Module):
             return self._module(updated)
         return updated
+
+    def _has_edits(self, statement: cst.CSTNode) -> bool:
+        first, last = self._range(statement).start.line, self._range(statement).end.line
+        for decorator in getattr(statement, "decorators", ()):
+            first = min(first, self._range(decorator).start.line)
+        return any(first <= line <= last for line in self.lines)
 
     def _range(self, node: cst.CSTNode) -> CodeRange:
         found: CodeRange = self.get_metadata(PositionProvider, node)

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import lru_cache
 
 from warpsmith.source.jit import Jit, jit_functions
 from warpsmith.source.syntax import Scope, Source, assignments, dotted, last_name, name_of, parameters_of, walk_scope
 
 LAUNCH_OPTIONS = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg"})
+
+#: Chosen: the original and the few texts that one variant is made from.
+KEPT_READINGS = 8
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,12 @@ class Reading:
     not_covered: tuple[str, ...]
 
 
+@lru_cache(maxsize=KEPT_READINGS)
 def read(text: str) -> Reading:
-    """Raises PreflightError where the text is no Python."""
+    """Whoever reads the same text again is given the same reading, so nothing in it may be changed.
+
+    Raises PreflightError where the text is no Python.
+    """
     source = Source.read(text)
     jits = jit_functions(source)
     imported = _imported_names(source.tree)

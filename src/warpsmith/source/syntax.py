@@ -100,12 +100,12 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def walk_scope(scope: ast.AST) -> Iterator[ast.AST]:
     """Every node that runs in `scope` itself: not the bodies of functions and classes defined in it."""
-    waiting = list(ast.iter_child_nodes(scope))
+    waiting = list(ast.iter_child_nodes(scope))[::-1]
     while waiting:
-        node = waiting.pop(0)
+        node = waiting.pop()
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            waiting[:0] = list(ast.iter_child_nodes(node))
+            waiting.extend(list(ast.iter_child_nodes(node))[::-1])
 
 
 def name_of(scope: Scope) -> str:

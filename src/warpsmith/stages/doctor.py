@@ -11,7 +11,7 @@ from warpsmith.contracts.base import Contract
 from warpsmith.contracts.errors import Unavailable, WarpsmithError
 from warpsmith.device.architecture import architecture_of
 from warpsmith.device.builds import other_backend
-from warpsmith.device.gpus import gpus
+from warpsmith.device.gpus import Gpu, gpus
 from warpsmith.project.config import load_config
 from warpsmith.project.discover import find_root, list_targets
 from warpsmith.project.recordings import RecordedRun
@@ -72,10 +72,20 @@ def _gpus() -> list[Finding]:
         Finding(
             name=f"gpu {gpu.index}",
             ok=True,
-            found=f"{gpu.name}, SM {gpu.capability[0]}.{gpu.capability[1]} ({_architecture(gpu.capability)})",
+            found=f"{gpu.name}, SM {gpu.capability[0]}.{gpu.capability[1]} ({_architecture(gpu.capability)})"
+            f"; {_used(gpu)}",
         )
         for gpu in listed.gpus
     ]
+
+
+def _used(gpu: Gpu) -> str:
+    """By whom else."""
+    if gpu.other_processes is None:
+        return "NVML does not say whether other processes use it"
+    if not gpu.other_processes:
+        return "no other process uses it"
+    return f"other processes use it: {', '.join(map(str, gpu.other_processes))}"
 
 
 def _package(name: str, consequence: str) -> Finding:

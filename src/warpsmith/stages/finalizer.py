@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.errors import PreflightError, Rejected, WarpsmithError
-from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, SourceRef, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult, TestRun
 from warpsmith.contracts.verdict import Outcome
@@ -28,21 +27,19 @@ from warpsmith.project.tests_gate import run_tests
 from warpsmith.source.encoding import decoded
 from warpsmith.source.syntax import equal_syntax_tree
 from warpsmith.stages.checkpoints import APPLYING, FINISHED, REVERTED, expect_own_winner, has_applied, require
-from warpsmith.stages.judge import check_all, measure_host_times, measure_memories
+from warpsmith.stages.confirmation import confirm
 from warpsmith.stages.reporting import Confirmation, write_report
 from warpsmith.stages.session import Session
-from warpsmith.stages.timings import contenders, pairs, with_providers
-from warpsmith.verdict.decision import Evidence, decide
 from warpsmith.workspace.documents import read_document, write_document
-
-#: The confirmation runs on inputs that no search has seen.
-FRESH_SEED_OFFSET = 1000
 
 #: How a winner that was applied had been confirmed.
 CONFIRMED = {
     OriginKind.MEASURED: "confirmed afresh, applied, tests passed",
     OriginKind.RECORDED: "its confirmation is on record; applied in a demonstration copy, whose tests passed here",
 }
+
+#: Told of a winner that the style command gave another layout.
+LAID_OUT_ANEW = "the syntax tree is the one that was measured"
 
 #: What a person is told step by step.
 STEPS = 3
@@ -82,20 +79,17 @@ def finalize(session: Session) -> FinalResult:
     search = read_document(workspace.search_result, SearchResult)
     profile = read_document(workspace.profile, Profile)
     if search.winner is None:
-        reason = f"no variant was accepted: {search.stop_reason}"
-        result = _result(session, profile, search, FinalOutcome.NO_IMPROVEMENT, reason)
-        return _conclude(session, profile, search, result, None)
+        return conclude(session, profile, search, no_improvement(session, profile, search), None)
     clear(session.root / profile.source)
     change = _guard(session, profile, search)
-    confirmation = _confirm(session, profile, search)
+    session.progress.step("confirming the winner on new inputs, in new processes", 1, of=STEPS)
+    confirmation = confirm(session, profile, search)
     if confirmation.verdict.outcome is not Outcome.ACCEPTED:
-        reason = "measured afresh, the winner did not hold: " + "; ".join(confirmation.verdict.reasons)
         if change.is_applied:
             revert(change.production, change.original, expected_sha256=change.accepted)
             workspace.log(REVERTED, winner=search.winner)
-        result = _result(session, profile, search, FinalOutcome.NOT_CONFIRMED, reason)
-        return _conclude(session, profile, search, result, confirmation)
-    return _conclude(session, profile, search, _apply_behind_tests(session, profile, search, change), confirmation)
+        return conclude(session, profile, search, not_confirmed(session, profile, search, confirmation), confirmation)
+    return conclude(session, profile, search, _apply_behind_tests(session, profile, search, change), confirmation)
 
 
 def _guard(session: Session, profile: Profile, search: SearchResult) -> Change:
@@ -126,7 +120,7 @@ def _guard(session: Session, profile: Profile, search: SearchResult) -> Change:
             )
     expect_own_winner(workspace, search, profile)
     found = read_source(production)
-    if found != original and not (_same_code(winner, found) and has_applied(workspace)):
+    if found != original and not (same_code(winner, found) and has_applied(workspace)):
         raise Rejected(
             f"{profile.source} changed since it was profiled (sha256 {profile.source_sha256[:12]}, now "
             f"{sha256_of(found)[:12]}); the winner was measured against the old file",
@@ -134,40 +128,6 @@ def _guard(session: Session, profile: Profile, search: SearchResult) -> Change:
         )
     require(workspace, session.request, Gate.FINALIZE, terminal_only=session.config.terminal_only)
     return Change(production, original, winner, sha256_of(found))
-
-
-def _confirm(session: Session, profile: Profile, search: SearchResult) -> Confirmation:
-    """Asks a worker that has just started, with a seed that no search used."""
-    assert search.winner is not None and search.winner_sha256 is not None
-    session.worker.close()
-    spec = session.describe()
-    bench = replace(
-        session.bench(spec, profile.device),
-        seed=session.request.seed + FRESH_SEED_OFFSET,
-        original=SourceRef(path=str(session.workspace.original), sha256=profile.source_sha256),
-    )
-    winner = SourceRef(path=str(session.workspace.variant(search.winner)), sha256=search.winner_sha256)
-    sides = contenders(**{ORIGINAL: bench.original, OPTIMIZED: winner})
-    session.progress.step("confirming the winner on new inputs, in a new process", 1, of=STEPS)
-    correctness = check_all(bench, winner)
-    timings: list[Timing] = []
-    todo = pairs(spec.cases, spec.modes)
-    for index, (case, mode) in enumerate(todo):
-        session.progress.note(f"confirming {case.name} {mode.value}", index, len(todo))
-        timings.extend(with_providers(bench, sides, case, mode))
-    memories = measure_memories(bench, sides)
-    both = tuple(t for t in timings if OPTIMIZED in t.failures or any(b.contender == OPTIMIZED for b in t.blocks))
-    evidence = Evidence(
-        candidate=OPTIMIZED,
-        best=None,
-        goal_mode=session.request.goal,
-        correctness=correctness,
-        timings=both,
-        memories=memories,
-        host_times=measure_host_times(bench, sides),
-        noise_floor=search.noise_floor,
-    )
-    return Confirmation(decide(evidence, session.config.thresholds), correctness, tuple(timings), memories)
 
 
 def _apply_behind_tests(session: Session, profile: Profile, search: SearchResult, change: Change) -> FinalResult:
@@ -200,11 +160,11 @@ def _apply_behind_tests(session: Session, profile: Profile, search: SearchResult
             f"the kernel's tests failed on the winner ({tests.reason}); the original is back and its tests "
             f"{'pass' if again.passed else 'fail too, so they were failing before'}"
         )
-        result = _result(session, profile, search, FinalOutcome.REVERTED, reason)
+        result = result_of(session, profile, search, FinalOutcome.REVERTED, reason)
         return result.model_copy(update={"tests": tests})
     style, styled_sha256 = _style(session, production, change.winner, change.applied)
     workspace.log("applied", winner=search.winner)
-    result = _result(session, profile, search, FinalOutcome.APPLIED, CONFIRMED[search.origin.kind])
+    result = result_of(session, profile, search, FinalOutcome.APPLIED, CONFIRMED[search.origin.kind])
     return result.model_copy(update={"tests": tests, "style": style, "applied_sha256": styled_sha256})
 
 
@@ -232,13 +192,13 @@ def _style(session: Session, production: Path, measured: bytes, applied: str) ->
     styled_sha256 = sha256_of(styled.content)
     if styled_sha256 == applied:
         return styled.told, applied
-    if not _same_code(measured, styled.content):
+    if not same_code(measured, styled.content):
         return f"{styled.told}; it changed more than layout, so the measured bytes stay", applied
     apply(production, styled.content, expected_sha256=applied)
-    return f"{styled.told}; the syntax tree is the one that was measured", styled_sha256
+    return f"{styled.told}; {LAID_OUT_ANEW}", styled_sha256
 
 
-def _same_code(measured: bytes, other: bytes) -> bool:
+def same_code(measured: bytes, other: bytes) -> bool:
     """Whether only the layout differs. False for what is no Python source."""
     try:
         return equal_syntax_tree(decoded(measured, ""), decoded(other, ""))
@@ -246,7 +206,7 @@ def _same_code(measured: bytes, other: bytes) -> bool:
         return False
 
 
-def _result(
+def result_of(
     session: Session, profile: Profile, search: SearchResult, outcome: FinalOutcome, reason: str
 ) -> FinalResult:
     return FinalResult(
@@ -259,9 +219,20 @@ def _result(
     )
 
 
-def _conclude(
+def no_improvement(session: Session, profile: Profile, search: SearchResult) -> FinalResult:
+    reason = f"no variant was accepted: {search.stop_reason}"
+    return result_of(session, profile, search, FinalOutcome.NO_IMPROVEMENT, reason)
+
+
+def not_confirmed(session: Session, profile: Profile, search: SearchResult, confirmation: Confirmation) -> FinalResult:
+    reason = "measured afresh, the winner did not hold: " + "; ".join(confirmation.verdict.reasons)
+    return result_of(session, profile, search, FinalOutcome.NOT_CONFIRMED, reason)
+
+
+def conclude(
     session: Session, profile: Profile, search: SearchResult, result: FinalResult, confirmation: Confirmation | None
 ) -> FinalResult:
+    """Writes the report, the plots and the result, in that order."""
     if confirmation is not None:
         result = result.model_copy(update={"confirmation": confirmation.verdict})
     session.progress.step("report and plots", STEPS, of=STEPS)

@@ -9,25 +9,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.measurement import ORIGINAL, Contender, Correctness, HostTime, Memory, SourceRef, Timing
+from warpsmith.contracts.measurement import (
+    ORIGINAL,
+    Compilation,
+    Contender,
+    Correctness,
+    HostTime,
+    Memory,
+    SourceRef,
+    Timing,
+    TimingPlan,
+)
 from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import Outcome, Verdict
 from warpsmith.measure.worker.protocol import (
     Check,
     Compile,
     CompiledAnswer,
+    MeasureCompilation,
     MeasureHostTime,
     MeasureMemory,
     WorkerError,
 )
 from warpsmith.search.bench import Bench
 from warpsmith.source.admit import admit
-from warpsmith.verdict.decision import Evidence, decide
+from warpsmith.stages.timings import GUARDED, heaviest_tuning_case, peak_memories, smallest_tuning_case
+from warpsmith.verdict.decision import Evidence, decide, too_few_rounds
 from warpsmith.verdict.statistics import goal_speedup
 from warpsmith.verdict.thresholds import Thresholds
 
-#: Chosen: twenty rounds of 2 ms give a half-width of about 0.15%; inconclusive ones are measured longer once.
-ROUNDS, LONGER_ROUNDS = 20, 60
+#: What is inconclusive by the usual plan is measured longer once.
+LONGER = TimingPlan(rounds=48, most_rounds=120, half_width=0.001, cap_s=20.0)
 
 
 @dataclass(frozen=True)
@@ -108,13 +120,23 @@ def _measure(bench: Bench, standing: Standing, rules: Rules, correctness: Correc
     if hopeless := _hopeless(standing, evidence):
         return Judgement(VariantStatus.JUDGED, None, hopeless, timings)
     rest = [(case, mode) for mode in bench.spec.modes for case in bench.spec.cases if (case, mode) not in goal_pairs]
-    timings += time_pairs(bench, sides, rest)
+    sides = [sides[0], sides[-1]]
+    timings += time_pairs(bench, sides, rest, GUARDED)
+    evidence = replace(evidence, timings=timings)
+    verdict = decide(evidence, rules.thresholds)
+    if verdict.outcome in (Outcome.REJECTED, Outcome.MIXED):
+        return Judgement(VariantStatus.JUDGED, None, verdict, timings)
     memories = measure_memories(bench, sides)
-    evidence = replace(evidence, timings=timings, memories=memories, host_times=measure_host_times(bench, sides))
+    evidence = replace(
+        evidence,
+        memories=memories,
+        compilations=measure_compilations(bench, standing.source),
+        host_times=measure_host_times(bench, sides),
+    )
     verdict = decide(evidence, rules.thresholds)
     if verdict.outcome is Outcome.INCONCLUSIVE:
         bench.report(f"{standing.name}: inconclusive, measuring longer once")
-        longer = time_pairs(bench, sides, goal_pairs, rounds=LONGER_ROUNDS)
+        longer = time_pairs(bench, sides, goal_pairs, plan=LONGER)
         timings = longer + timings[len(goal_pairs) :]
         verdict = decide(replace(evidence, timings=timings, longer=True), rules.thresholds)
     return Judgement(VariantStatus.JUDGED, None, verdict, timings, memories)
@@ -126,7 +148,7 @@ def _hopeless(standing: Standing, evidence: Evidence) -> Verdict | None:
     if {ORIGINAL, base, standing.name} & {name for timing in evidence.timings for name in timing.failures}:
         return None
     gain = goal_speedup(evidence.timings, base, standing.name)
-    if gain.high >= 1:
+    if gain.high >= 1 or too_few_rounds(evidence):
         return None
     against = "the original" if base == ORIGINAL else f"the best so far, {base}"
     return Verdict(
@@ -147,32 +169,32 @@ def _sides(bench: Bench, standing: Standing) -> list[Contender]:
 
 
 def time_pairs(
-    bench: Bench, sides: Sequence[Contender], pairs: Sequence[tuple[Case, Mode]], *, rounds: int = ROUNDS
+    bench: Bench, sides: Sequence[Contender], pairs: Sequence[tuple[Case, Mode]], plan: TimingPlan | None = None
 ) -> tuple[Timing, ...]:
     """One interleaved comparison a pair. Raises WorkerError."""
     timings: list[Timing] = []
     for index, (case, mode) in enumerate(pairs):
         bench.report(f"{sides[-1].name}: timing {case.name} {mode.value}", index, len(pairs))
-        timings.append(bench.time(sides, case, mode, rounds=rounds))
+        timings.append(bench.time(sides, case, mode, plan))
     return tuple(timings)
 
 
 def measure_memories(bench: Bench, sides: Sequence[Contender]) -> tuple[Memory, ...]:
     """Peak memory at the tuning cases, every mode. Raises WorkerError."""
-    memories: list[Memory] = []
-    pairs = [(case, mode) for case in bench.spec.tuning_cases for mode in bench.spec.modes]
-    for index, (case, mode) in enumerate(pairs):
-        bench.report(f"{sides[-1].name}: peak memory at {case.name} {mode.value}", index, len(pairs))
-        question = MeasureMemory(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=case, mode=mode)
-        memories.append(bench.ask(question, Memory))
-    return tuple(memories)
+    cases, modes = bench.spec.tuning_cases, bench.spec.modes
+    bench.report(f"{sides[-1].name}: peak memory at {len(cases)} cases, each in a process of its own")
+    return peak_memories(
+        bench,
+        [
+            MeasureMemory(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=case, modes=modes)
+            for case in cases
+        ],
+    )
 
 
 def measure_host_times(bench: Bench, sides: Sequence[Contender]) -> tuple[HostTime, ...]:
     """Host time a call at the smallest tuning case, where it is what a user feels. Raises WorkerError."""
-    smallest = min(
-        bench.spec.tuning_cases, key=lambda case: bench.spec.costs[case.name][bench.spec.modes[0]].bytes_moved
-    )
+    smallest = smallest_tuning_case(bench.spec)
     host_times: list[HostTime] = []
     for index, mode in enumerate(bench.spec.passes):
         bench.report(f"{sides[-1].name}: host time of {mode.value}", index, len(bench.spec.passes))
@@ -181,3 +203,24 @@ def measure_host_times(bench: Bench, sides: Sequence[Contender]) -> tuple[HostTi
         )
         host_times.append(bench.ask(question, HostTime))
     return tuple(host_times)
+
+
+def measure_compilations(bench: Bench, candidate: SourceRef) -> tuple[Compilation, Compilation]:
+    """What the original and the candidate take to compile from an empty cache. Raises WorkerError."""
+    heaviest = heaviest_tuning_case(bench.spec)
+    bench.report(f"cold compile time at {heaviest.name}, specializations over {len(bench.spec.cases)} cases")
+    original, found = (
+        bench.ask(
+            MeasureCompilation(
+                target=bench.target,
+                seed=bench.seed,
+                source=source,
+                case=heaviest,
+                cases=bench.spec.cases,
+                passes=bench.spec.passes,
+            ),
+            Compilation,
+        )
+        for source in (bench.original, candidate)
+    )
+    return original, found

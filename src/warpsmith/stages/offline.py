@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind, TargetGpu
 from warpsmith.contracts.launch import LaunchRecord
@@ -41,7 +39,7 @@ def compile_offline(session: Session, spec: TargetSpec, source: SourceRef, gpu: 
             reasons.setdefault(f"{case.name} {mode.value}: {reason}")
     return OfflineCompilation(
         gpu=gpu,
-        triton=version("triton"),
+        triton=session.worker.triton(),
         origin=Origin(kind=OriginKind.PREDICTED, gpu=gpu.name),
         launches=launches,
         unavailable="; ".join(reasons) or None,

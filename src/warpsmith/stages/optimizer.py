@@ -6,7 +6,6 @@ next variant builds on; what does not improve on it is recorded and left behind.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 from warpsmith.contracts.case import Mode
@@ -34,6 +33,7 @@ from warpsmith.stages.checkpoints import OPTIMIZED, expect_source_unchanged
 from warpsmith.stages.judge import Judgement, Rules, Standing, judge, time_pairs
 from warpsmith.stages.session import Session, source_ref, text_of
 from warpsmith.stages.timings import COPY, contenders, pairs
+from warpsmith.verdict.decision import told_noise_floor
 from warpsmith.verdict.statistics import noise_floor
 from warpsmith.verdict.stopping import stop_reason
 from warpsmith.workspace.documents import read_document, write_bytes, write_document, write_text
@@ -76,6 +76,8 @@ def optimize(session: Session) -> SearchResult:
     text = text_of(workspace.original)
     session.progress.step("noise floor: the original against a copy of itself")
     floor = _noise_floor(bench, session.request.goal, text)
+    if told := told_noise_floor(floor, session.config.thresholds):
+        session.progress.note(told)
     rules = Rules(session.request.goal, session.config.thresholds, floor)
     search = Search(session, profile, bench, rules, text)
     reason = _run(search)
@@ -96,13 +98,13 @@ def optimize(session: Session) -> SearchResult:
 
 def _run(search: Search) -> str:
     """Tries strategies until one of the stop conditions holds; returns it."""
-    started = time.monotonic()
+    started = search.session.clock()
     queue = list(search.profile.recommendations)
     while True:
         if not queue and (again := _settings_again(search)):
             queue.append(again)
         untried = [recommendation.predicted_high for recommendation in queue]
-        elapsed_s = time.monotonic() - started
+        elapsed_s = search.session.clock() - started
         reason = stop_reason(search.variants, search.session.request, untried, elapsed_s)
         if reason is not None:
             return reason

@@ -5,22 +5,24 @@ from __future__ import annotations
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts, TargetGpu
 from warpsmith.contracts.errors import PreflightError
-from warpsmith.contracts.measurement import ORIGINAL, Contender, Counters, Memory, Timing
+from warpsmith.contracts.measurement import ORIGINAL, Counters
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.known_gpus import known_gpu, target_gpu_of
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.profile import assemble
-from warpsmith.measure.worker.protocol import Count, Inspect, MeasureMemory
+from warpsmith.measure.worker.protocol import Count, Inspect
 from warpsmith.project.snapshot import file_sha256, read_source
 from warpsmith.report.pages import render_profile
 from warpsmith.report.tables import baseline_frame, to_csv
 from warpsmith.search.bench import Bench
+from warpsmith.stages.baselines import measure_baselines
 from warpsmith.stages.offline import compile_offline
 from warpsmith.stages.preflight import preflight_correctness, preflight_files, preflight_launches, preflight_source
 from warpsmith.stages.session import Session
-from warpsmith.stages.timings import contenders, pairs, providers_at, with_providers
+from warpsmith.stages.timings import pairs
 from warpsmith.workspace.documents import write_bytes, write_document, write_text
+from warpsmith.workspace.layout import Workspace
 
 #: What a person is told step by step, and one more where code is compiled for a GPU that is not there.
 STEPS = 5
@@ -41,26 +43,36 @@ def profile(session: Session) -> Profile:
     progress.step(f"correctness of the original at {len(spec.cases)} cases", 3, of=_steps(session))
     preflight_correctness(session, spec)
     bench = session.bench(spec, device)
-    timings, memories = _baselines(session, bench)
+    progress.step(f"baselines: {', '.join((ORIGINAL, *spec.providers))}", 4, of=_steps(session))
+    measured = measure_baselines(bench)
     counters = _counters(session, bench)
     evidence = Evidence(
         spec=spec,
         device=device,
         audit=audit,
         launches=launches,
-        timings=timings,
-        memories=memories,
+        timings=tuple(measured.timings),
+        memories=tuple(measured.memories),
         counters=counters,
+        warm_timings=tuple(measured.warm_timings),
+        host_times=tuple(measured.host_times),
+        no_host_time=measured.no_host_time,
     )
     result = assemble(evidence, session.request, session.origin(device))
     if (gpu := _gpu_to_compile_for(session, device)) is not None:
         progress.step(f"compiling for {gpu.name}, with no GPU", 6, of=_steps(session))
         result = result.model_copy(update={"offline": compile_offline(session, spec, bench.original, gpu)})
-    write_text(workspace.baseline_csv, to_csv(baseline_frame(spec, timings, memories, device), result.origin))
+    _write(workspace, evidence, result)
+    return result
+
+
+def _write(workspace: Workspace, evidence: Evidence, result: Profile) -> None:
+    timings = (*evidence.timings, *evidence.warm_timings)
+    frame = baseline_frame(evidence.spec, timings, evidence.memories, evidence.device, host_times=evidence.host_times)
+    write_text(workspace.baseline_csv, to_csv(frame, result.origin))
     write_text(workspace.profile_page, render_profile(result))
     write_document(workspace.profile, result)
     workspace.log("profiled")
-    return result
 
 
 def _steps(session: Session) -> int:
@@ -104,22 +116,6 @@ def _snapshot(session: Session, spec: TargetSpec) -> None:
             f"{spec.source} has changed since this run began",
             next_command=f"warpsmith run {session.request.kernel} --fresh",
         )
-
-
-def _baselines(session: Session, bench: Bench) -> tuple[tuple[Timing, ...], tuple[Memory, ...]]:
-    """Speed of the original and every provider at every case and mode, and their peak memory."""
-    spec, sides = bench.spec, contenders(**{ORIGINAL: bench.original})
-    todo = pairs(spec.cases, spec.modes)
-    session.progress.step(f"baselines: {', '.join((ORIGINAL, *spec.providers))}", 4, of=_steps(session))
-    timings: list[Timing] = []
-    memories: list[Memory] = []
-    for index, (case, mode) in enumerate(todo):
-        session.progress.note(f"{case.name} {mode.value}", index, len(todo))
-        timings.extend(with_providers(bench, sides, case, mode))
-        everyone = (*sides, *(Contender(name=name) for name in providers_at(spec, case)))
-        question = MeasureMemory(target=bench.target, seed=bench.seed, contenders=everyone, case=case, mode=mode)
-        memories.append(session.ask(question, Memory))
-    return tuple(timings), tuple(memories)
 
 
 def _counters(session: Session, bench: Bench) -> tuple[Counters, ...]:

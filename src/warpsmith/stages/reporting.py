@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from warpsmith.contracts.measurement import Correctness, Memory, Timing
+from warpsmith.contracts.measurement import L2, Correctness, Memory, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult
@@ -68,6 +68,8 @@ def _command(request: Request) -> str:
         options.append("--autonomous")
     if request.target_speedup is not None:
         options.append(f"--target-speedup {request.target_speedup:g}")
+    if request.l2 is not L2.COLD:
+        options.append(f"--l2 {request.l2.value}")
     return f"warpsmith run {request.kernel} {' '.join(options)}"
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError, UsageError
+from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.request import Request
@@ -29,10 +30,11 @@ class Options:
     target_speedup: float | None = None
     device: str | None = None
     target_gpu: str | None = None
+    l2: L2 | None = None
     fresh: bool = False
 
     def given(self) -> dict[str, object]:
-        fields = ("goal", "autonomous", "max_variants", "target_speedup", "device", "target_gpu")
+        fields = ("goal", "autonomous", "max_variants", "target_speedup", "device", "target_gpu", "l2")
         return {name: value for name in fields if (value := getattr(self, name)) is not None}
 
 
@@ -89,7 +91,8 @@ def take_back_unproven(workspace: Workspace) -> None:
 
 
 def _as_recorded(recording: Recording) -> dict[str, object]:
-    asked = recording.request.model_dump(include={"goal", "max_variants", "target_speedup", "time_budget_s", "seed"})
+    fields = {"goal", "max_variants", "target_speedup", "time_budget_s", "seed", "l2"}
+    asked = recording.request.model_dump(include=fields)
     return {**asked, "recording": recording.reference}
 
 

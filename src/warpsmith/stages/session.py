@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,13 @@ from typing import Protocol
 from warpsmith.contracts.device import DeviceFacts, Origin, OriginKind
 from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
 from warpsmith.contracts.measurement import SourceRef
-from warpsmith.contracts.request import Request
+from warpsmith.contracts.request import RecordingRef, Request
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.builds import require_nvidia
 from warpsmith.device.gpus import Gpu, choose, gpus
 from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
 from warpsmith.measure.worker.protocol import Answer, AnyQuestion, Describe, Identify, TargetRef, WorkerError, answer_of
-from warpsmith.measure.worker.stored import StoredWorker, same_environment
+from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.apply import with_line_endings_of
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.discover import find_target
@@ -35,6 +36,9 @@ from warpsmith.workspace.store import MeasurementStore
 
 #: Chosen: compiling is CPU work; more processes than this only wait for each other's CUDA start-up.
 MAX_COMPILE_WORKERS = 8
+
+#: The ledger's event for a GPU that others compute on as well; `pids` are theirs.
+GPU_SHARED = "gpu_shared"
 
 #: The UUID that no GPU has: a process that is given it sees none.
 NO_GPU = ""
@@ -67,6 +71,8 @@ class Session:
     worker: StoredWorker
     target: TargetRef
     progress: Progress
+    #: seconds from some fixed moment on, for the time budget of a search
+    clock: Callable[[], float] = time.monotonic
 
     def ask(self, question: AnyQuestion, answer_type: type[Answer]) -> Answer:
         """The answer. Raises WorkerError where there is none."""
@@ -77,35 +83,21 @@ class Session:
 
         Raises PreflightError where it cannot be loaded.
         """
-        question = Describe(target=self.target)
-        if self.worker.live is None:
-            recorded = self.ask(question, TargetSpec)
-            return recorded.model_copy(update={"source_sha256": file_sha256(self.root / recorded.source)})
-        try:
-            spec = self.worker.live.ask(question)
-        except WorkerError as error:
-            raise PreflightError(
-                f"the target cannot be loaded: {error}", next_command=f"edit {shlex.quote(self.target.path)}"
-            ) from error
-        assert isinstance(spec, TargetSpec)
-        self.worker.remember(question, spec)
-        return spec
+        return described(self.worker, self.target)
 
     def origin(self, device: DeviceFacts) -> Origin:
         """Where this run's figures come from."""
-        kind = OriginKind.MEASURED if self.request.recording is None else OriginKind.RECORDED
-        return Origin(kind=kind, gpu=device.name, date=device.measured_at[:10])
+        return origin_of(device, replayed=self.request.recording is not None)
 
     def expect_environment_of(self, device: DeviceFacts) -> None:
         """Raises Unavailable where this run was profiled on another GPU or software than there is now."""
         if self.worker.live is None:
             return
         today, then = self.worker.environment(), device.environment
-        if not same_environment(today.model_dump(mode="json"), then):
-            fields = [name for name, value in today if name != "gpu_uuid" and value != getattr(then, name)]
-            changed = ", ".join(f"{name} {getattr(then, name)}, now {getattr(today, name)}" for name in fields)
+        if changes := today.changes_since(then.model_dump(mode="json")):
             raise Unavailable(
-                f"run {self.request.run_id} was profiled with {changed}: what is measured now would not compare",
+                f"run {self.request.run_id} was profiled with {'; '.join(changes)}: what is measured now would not "
+                "compare",
                 next_command=f"warpsmith run {self.request.kernel} --fresh",
             )
 
@@ -124,16 +116,45 @@ class Session:
             keep=self._keep,
             report=self.progress.note,
             seed=self.request.seed,
+            l2=self.request.l2,
         )
 
     def _keep(self, name: str, text: str) -> SourceRef:
         original = read_source(self.workspace.original)
-        content = with_line_endings_of(original, encoded(text, original))
-        digest = sha256_of(content)
-        path = self.workspace.scratch / f"{name}_{digest[:12]}.py"
-        if not path.is_file() or file_sha256(path) != digest:
-            write_bytes(path, content)
-        return SourceRef(path=str(path), sha256=digest)
+        return kept(self.workspace, name, with_line_endings_of(original, encoded(text, original)))
+
+
+def described(worker: StoredWorker, target: TargetRef) -> TargetSpec:
+    """The target as data, read anew from its file; on replay as recorded, but for the source as it is now.
+
+    Raises PreflightError where it cannot be loaded.
+    """
+    question = Describe(target=target)
+    if worker.live is None:
+        recorded = answer_of(worker, question, TargetSpec)
+        return recorded.model_copy(update={"source_sha256": file_sha256(Path(target.root) / recorded.source)})
+    try:
+        spec = answer_of(worker.live, question, TargetSpec)
+    except WorkerError as error:
+        raise PreflightError(
+            f"the target cannot be loaded: {error}", next_command=f"edit {shlex.quote(target.path)}"
+        ) from error
+    worker.remember(question, spec)
+    return spec
+
+
+def origin_of(device: DeviceFacts, *, replayed: bool) -> Origin:
+    kind = OriginKind.RECORDED if replayed else OriginKind.MEASURED
+    return Origin(kind=kind, gpu=device.name, date=device.measured_at[:10])
+
+
+def kept(workspace: Workspace, name: str, content: bytes) -> SourceRef:
+    """A source that is measured as it is now, whatever becomes of the file that it was read from."""
+    digest = sha256_of(content)
+    path = workspace.scratch / f"{name}_{digest[:12]}.py"
+    if not path.is_file() or file_sha256(path) != digest:
+        write_bytes(path, content)
+    return SourceRef(path=str(path), sha256=digest)
 
 
 def target_ref(root: Path, path: Path) -> TargetRef:
@@ -161,27 +182,53 @@ def open_session(
     """
     target_path = find_target(root, config, request.kernel)
     target = target_ref(root, target_path)
+    answers = None
     if request.recording is not None:
-        replayed = request.recording
-        progress.note(f"replaying what was recorded on {replayed.gpu}, {replayed.date}; nothing is measured here")
-    with _opened_worker(root, workspace, request, target) as worker:
+        progress.note(replaying_told(request.recording))
+        answers = recorded_answers(target_path, request)
+    with opened_worker(root, workspace, target, request.device, answers, tell=progress.note) as worker:
         yield Session(root, config, workspace, request, worker, target, progress)
 
 
+def replaying_told(replayed: RecordingRef) -> str:
+    return f"replaying what was recorded on {replayed.gpu}, {replayed.date}; nothing is measured here"
+
+
 @contextmanager
-def _opened_worker(root: Path, workspace: Workspace, request: Request, target: TargetRef) -> Iterator[StoredWorker]:
+def opened_worker(
+    root: Path,
+    workspace: Workspace,
+    target: TargetRef,
+    device: str,
+    answers: MeasurementStore | None,
+    *,
+    tell: Callable[[str], None],
+) -> Iterator[StoredWorker]:
+    """A worker that keeps its answers in the workspace: a recording's `answers`, else those of the GPU `device`.
+
+    Tells why stored answers do not count, and who else computes on that GPU; the latter is written down too. Raises
+    Unavailable where there is no such GPU.
+    """
     store, identify = MeasurementStore(workspace.measurements), Identify(target=target)
     offline = ProcessWorker(root, workspace.worker_log, gpu_uuid=NO_GPU)
     with ExitStack() as stack:
-        if request.recording is not None:
-            answers = recorded_answers(Path(target.path), request)
+        if answers is not None:
             worker = StoredWorker(store, None, identify, recording=answers, offline=offline)
         else:
-            gpu = gpu_for(request.device)
+            gpu = gpu_for(device)
             stack.enter_context(gpu_lock(gpu.uuid))
+            _warn_of_others(gpu_for(gpu.uuid), workspace, tell)  # as it is now that the lock is held
             worker = StoredWorker(store, _live_workers(root, workspace, gpu), identify, offline=offline)
         stack.callback(worker.close)
+        worker.told = tell
         yield worker
+
+
+def _warn_of_others(gpu: Gpu, workspace: Workspace, tell: Callable[[str], None]) -> None:
+    if gpu.other_processes:
+        pids = ", ".join(map(str, gpu.other_processes))
+        tell(f"other processes compute on {gpu.name} ({pids}): figures may be off")
+        workspace.log(GPU_SHARED, pids=list(gpu.other_processes))
 
 
 def recorded_answers(target_path: Path, request: Request) -> MeasurementStore:

@@ -1,4 +1,5 @@
-"""Owns the metrics outside the goal that a winner must not pay with: the other passes, memory, host time.
+"""Owns the metrics outside the goal that a winner must not pay with: the other passes, memory, host time,
+compilation.
 
 Each rule turns figures into a GuardrailResult. Must not know how the overall decision is made.
 """
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.measurement import HostTime, Memory
+from warpsmith.contracts.measurement import Compilation, HostTime, Memory
 from warpsmith.contracts.verdict import CaseSpeedup, GuardrailResult
 from warpsmith.verdict.thresholds import Thresholds
 
@@ -105,6 +106,39 @@ def host_time_guardrails(
             )
         )
     return tuple(results)
+
+
+def compile_guardrails(
+    original: Compilation, candidate: Compilation, thresholds: Thresholds
+) -> tuple[GuardrailResult, ...]:
+    """Cold compile time, where both the share and the seconds must be exceeded, and the number of kernels in all.
+
+    Compared by the least sample: what disturbs a compiler only adds. Nothing where one side was not measured.
+    """
+    if not (original.cold_s and candidate.cold_s):
+        return ()
+    cold = Pair(min(original.cold_s), min(candidate.cold_s))
+    kernels = Pair(sum(original.specializations.values()), sum(candidate.specializations.values()))
+    return (
+        GuardrailResult(
+            metric=f"cold compile time, {candidate.case.name}",
+            baseline=cold.original,
+            variant=cold.candidate,
+            unit="s",
+            limit=f"at most {thresholds.compile_time:.0%} or {thresholds.compile_time_s:g} s more",
+            ok=not (
+                cold.growth > thresholds.compile_time and cold.candidate - cold.original > thresholds.compile_time_s
+            ),
+        ),
+        GuardrailResult(
+            metric="specializations, all cases",
+            baseline=kernels.original,
+            variant=kernels.candidate,
+            unit="kernels",
+            limit=f"at most {1 + thresholds.specializations:g} times as many",
+            ok=kernels.growth <= thresholds.specializations,
+        ),
+    )
 
 
 def _lower_quartile(values: Sequence[float]) -> float:

@@ -16,6 +16,8 @@ class Thresholds(Contract):
         pass_tradeoff: slow-down of a single case of a mode outside the goal (within goal `full`: of one pass).
         memory: growth of a mode's largest peak over the cases.
         host_time: growth of host time a call; it counts only if it is above `host_time_us` as well.
+        compile_time: growth of cold compile time; it counts only if it is above `compile_time_s` as well.
+        specializations: growth of the number of kernels that all cases compile; 1.0 is twice as many.
         significance: level of the Holm-adjusted test for regressions.
     """
 
@@ -25,6 +27,9 @@ class Thresholds(Contract):
     memory: float = Field(default=0.05, ge=0)
     host_time: float = Field(default=0.10, ge=0)
     host_time_us: float = Field(default=3.0, ge=0)
+    compile_time: float = Field(default=0.50, ge=0)
+    compile_time_s: float = Field(default=0.2, ge=0)
+    specializations: float = Field(default=1.0, ge=0)
     significance: float = Field(default=0.05, gt=0, lt=1)
 
     def bar(self, noise_floor: float | None) -> float:

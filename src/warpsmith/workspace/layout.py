@@ -174,6 +174,11 @@ class Workspace:
         """Hidden, so that it stays when a run moves to history: it belongs to whoever works here now."""
         return self.directory / ".progress.json"
 
+    @property
+    def bench(self) -> BenchWorkspace:
+        """What `bench` measured. It is no part of any run."""
+        return BenchWorkspace(self.root, self.kernel)
+
     def past(self) -> tuple[PastRun, ...]:
         """The runs in the history, newest first."""
         try:
@@ -194,3 +199,39 @@ class PastRun(Workspace):
     @property
     def directory(self) -> Path:
         return super().directory / "history" / self.run_id
+
+
+@dataclass(frozen=True)
+class BenchWorkspace(Workspace):
+    """A folder of the same form in which `bench` measures, so that it disturbs no run: bench/, or the one given."""
+
+    into: Path | None = None
+
+    def create(self) -> None:
+        """Makes the folder. Raises UsageError where it would lie among a run's files, Unavailable as the disk does."""
+        usual = Workspace(self.root, self.kernel)
+        if self.into is None:
+            usual.create()
+        else:
+            workspaces, here = usual.directory.parent.resolve(), self.into.resolve()
+            bench = usual.bench.directory.resolve()
+            if (here == workspaces or workspaces in here.parents) and here != bench and bench not in here.parents:
+                raise UsageError(
+                    f"{self.into} lies among the files of runs; choose a folder outside {self.relative(workspaces)}"
+                )
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self.directory, error) from error
+
+    @property
+    def directory(self) -> Path:
+        return super().directory / "bench" if self.into is None else self.into
+
+    @property
+    def result(self) -> Path:
+        return self.directory / "bench.json"
+
+    @property
+    def csv(self) -> Path:
+        return self.directory / "results.csv"

@@ -64,10 +64,10 @@ def _run_id(workspace: Workspace) -> str:
 
 
 def _of_the_run(workspace: Workspace) -> list[Path]:
-    """All but the history, hidden files (the lock) and the request."""
+    """All but the history, what `bench` measured, hidden files (the lock) and the request."""
     if not workspace.directory.is_dir():
         return []
-    kept = (workspace.history, workspace.request)
+    kept = (workspace.history, workspace.bench.directory, workspace.request)
     return sorted(path for path in workspace.directory.iterdir() if path not in kept and not path.name.startswith("."))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
@@ -20,7 +22,9 @@ class MeasurementStore:
     One whose name ends in .gz is a recording, and only read.
 
     A record has `identity`, `kind`, `environment` (None where the answer depends on no GPU), `recorded_at` (UTC,
-    ISO 8601), `question` and `answer`; `replayed` is true in one that was taken over from a recording.
+    ISO 8601), `question` and `answer`; `replayed` is true in one that was taken over from a recording. Records written
+    since protocol 2 have `protocol`, the version that the question was asked by, and `sha256`, of all that was written
+    (see `content_sha256`).
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,6 +40,7 @@ class MeasurementStore:
         *,
         identity: str,
         kind: str,
+        protocol: int,
         environment: Mapping[str, Any] | None,
         question: Mapping[str, Any],
         answer: Mapping[str, Any],
@@ -44,11 +49,13 @@ class MeasurementStore:
         record = {
             "identity": identity,
             "kind": kind,
+            "protocol": protocol,
             "environment": None if environment is None else dict(environment),
             "recorded_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "question": dict(question),
             "answer": dict(answer),
         }
+        record["sha256"] = content_sha256(record)
         index = self._index()
         append_line(self.path, record)
         index[identity] = record
@@ -77,3 +84,9 @@ class MeasurementStore:
                 next_command=f"mv {shlex.quote(str(self.path))} {shlex.quote(f'{self.path}.damaged')}",
             )
         return record
+
+
+def content_sha256(record: Mapping[str, Any]) -> str:
+    """The hash of a record as it was first written: of its JSON with sorted keys, without `sha256` and `replayed`."""
+    content = {key: value for key, value in record.items() if key not in ("sha256", "replayed")}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import gc
 from types import SimpleNamespace
 from typing import Any
@@ -99,15 +100,73 @@ def test_a_pass_backward_alone_calls_the_contender_no_more_than_once(simulated: 
     assert simulated.log.count("a") == 1
 
 
-def test_garbage_is_collected_again_after_a_contender_failed(simulated: Host) -> None:
+def test_one_that_fails_is_told_and_the_rest_is_timed_with_no_garbage_collected(simulated: Host) -> None:
     collecting: list[bool] = []
 
-    def fails(inputs: Inputs) -> Any:
+    def fails_later(inputs: Inputs) -> Any:
         collecting.append(gc.isenabled())
         if not gc.isenabled():
             raise RuntimeError("no such shape")
         return inputs["x"]
 
-    with pytest.raises(RuntimeError, match="no such shape"):
-        measured(Implementation("fails", fails, lambda: None, None))
+    def fails(inputs: Inputs) -> Any:
+        raise ValueError("never")
+
+    sides = [Implementation(each.__name__, each, lambda: None, None) for each in (fails, fails_later)]
+    host_time = measured(*sides, simulated.side("a", 1000))
+    assert host_time == HostTime(
+        case=CASE,
+        mode=Mode.FORWARD,
+        samples_us={"a": (1.0,) * 64},
+        failures={
+            "fails": "runtime_failed: ValueError: never",
+            "fails_later": "runtime_failed: RuntimeError: no such shape",
+        },
+    )
     assert (collecting[-1], gc.isenabled()) == (False, True)
+
+
+def once_timed(error: str) -> Any:
+    """A call that fails once its time counts: the collector is off by then."""
+
+    def fails(inputs: Inputs) -> Any:
+        if not gc.isenabled():
+            raise RuntimeError(error)
+        return inputs["x"] * 2
+
+    return fails
+
+
+def at_once(error: str) -> Any:
+    def fails(inputs: Inputs) -> Any:
+        raise RuntimeError(error)
+
+    return fails
+
+
+@pytest.mark.parametrize("failing", [at_once, once_timed])
+def test_one_that_fails_is_told_with_its_status_and_the_rest_go_on(simulated: Host, failing: Any) -> None:
+    sides = [Implementation("fails", failing("no such shape\nmore"), lambda: None, None), simulated.side("a", 2000)]
+    assert measured(*sides) == HostTime(
+        case=CASE,
+        mode=Mode.FORWARD,
+        samples_us={"a": (2.0,) * 64},
+        failures={"fails": "runtime_failed: RuntimeError: no such shape"},
+    )
+
+
+@pytest.mark.parametrize("failing", [at_once, once_timed])
+def test_a_broken_context_is_not_outlived_and_garbage_is_collected_again(simulated: Host, failing: Any) -> None:
+    broken = failing("CUDA error: an illegal memory access was encountered")
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        measured(Implementation("breaks", broken, lambda: None, None), simulated.side("a", 2000))
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_target_that_overwrites_its_inputs_is_timed_like_any_other(simulated: Host, mode: Mode) -> None:
+    target = dataclasses.replace(TARGET, overwrites=("x",))
+    found = measure_host_time(
+        [simulated.side("a", 1000)], target, CASE, mode, calls=16, seed=0, device=torch.device("cpu")
+    )
+    assert (len(found.samples_us["a"]), found.failures) == (16, {})

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from warpsmith.contracts.case import Case, Cost, DType, Mode
-from warpsmith.contracts.measurement import Memory
+from warpsmith.contracts.measurement import Memories, Memory
 from warpsmith.contracts.target import Inputs, Target
-from warpsmith.measure.timing.memory import measure_memory
+from warpsmith.measure.timing.memory import measure_memories
 from warpsmith.measure.worker.implementation import Implementation
 
 CASE = Case(axes={"N": 4}, dtype=DType.FLOAT32)
@@ -58,7 +60,8 @@ def side(name: str, call: Callable[[Inputs], Any], activate: Callable[[], None] 
 
 
 def measured(*sides: Implementation) -> Memory:
-    return measure_memory(sides, TARGET, CASE, Mode.FORWARD, seed=0, device=torch.device("cpu"))
+    (memory,) = measure_memories(sides, TARGET, CASE, [Mode.FORWARD], seed=0, device=torch.device("cpu")).memories
+    return memory
 
 
 def taking(allocator: Allocator, *sizes: int) -> Callable[[Inputs], Any]:
@@ -82,7 +85,7 @@ def test_one_that_fails_is_told_and_the_rest_is_weighed(allocator: Allocator) ->
         raise RuntimeError("no such shape")
 
     memory = measured(side("fails", fails), side("a", taking(allocator, 64, 64)))
-    assert (memory.peak_bytes, memory.failures) == ({"a": 64}, {"fails": "RuntimeError: no such shape"})
+    assert (memory.peak_bytes, memory.failures) == ({"a": 64}, {"fails": "runtime_failed: RuntimeError: no such shape"})
 
 
 def test_settings_are_made_current_before_a_contender_is_called(allocator: Allocator) -> None:
@@ -93,3 +96,46 @@ def test_settings_are_made_current_before_a_contender_is_called(allocator: Alloc
 
     measured(logged("a"), logged("b"))
     assert log == ["activate a", "a", "a", "activate b", "b", "b"]
+
+
+def test_every_mode_is_weighed_in_order(allocator: Allocator) -> None:
+    target = replace(TARGET, reference=lambda inputs: inputs["x"] * 2, differentiable=("x",))
+
+    def call(inputs: Inputs) -> Any:
+        allocator.takes(64)
+        return inputs["x"] * 2
+
+    modes = (Mode.FULL, Mode.FORWARD)
+    found = measure_memories([side("a", call)], target, CASE, modes, seed=0, device=torch.device("cpu"))
+    assert found == Memories(memories=tuple(Memory(case=CASE, mode=mode, peak_bytes={"a": 64}) for mode in modes))
+
+
+def test_one_that_overwrites_its_inputs_finds_fresh_ones_at_every_call(allocator: Allocator) -> None:
+    def call(inputs: Inputs) -> Any:
+        assert inputs["x"].eq(1).all()
+        return inputs["x"].zero_()
+
+    assert measured(side("a", call), side("b", call)).failures == {}
+
+
+def test_what_broke_the_context_ends_the_whole_question(allocator: Allocator) -> None:
+    def fails(inputs: Inputs) -> Any:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        measured(side("fails", fails), side("a", taking(allocator, 64, 64)))
+
+
+def test_a_failed_call_keeps_nothing_alive_while_the_next_is_weighed(allocator: Allocator) -> None:
+    alive: list[weakref.ref[torch.Tensor]] = []
+
+    def fails(inputs: Inputs) -> Any:
+        large = torch.ones(1000)
+        alive.append(weakref.ref(large))
+        raise RuntimeError("no such shape")
+
+    def call(inputs: Inputs) -> Any:
+        assert alive[0]() is None
+        return inputs["x"]
+
+    assert set(measured(side("fails", fails), side("a", call)).failures) == {"fails"}

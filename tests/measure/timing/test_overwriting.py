@@ -1,46 +1,52 @@
+"""What a call overwrites is put back before every call, whichever way it is timed."""
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 import torch
+from doubling import CASE, CPU, Halves, side, target_of
+from torch import Tensor
 
-from warpsmith.contracts.case import Case, Cost, DType, Mode
-from warpsmith.contracts.target import Inputs, Target
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.measurement import L2, TimingMethod, TimingPlan
+from warpsmith.contracts.target import Inputs
 from warpsmith.measure.timing.compare import time_contenders
-from warpsmith.measure.timing.host import measure_host_time
-from warpsmith.measure.timing.memory import measure_memory
-from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
 
-CASE = Case(axes={"N": 4}, dtype=DType.FLOAT32)
-
-
-def make_inputs(case: Case, device: Any, generator: Any) -> Inputs:
-    raise AssertionError("a target that is refused makes no inputs")
-
-
-TARGET = Target(
-    name="loss",
-    source="k.py",
-    module="k",
-    make_inputs=make_inputs,
-    call=lambda module, inputs: None,
-    reference=lambda inputs: inputs["x"],
-    cost=lambda case, mode: Cost(bytes_moved=1, flops=0),
-    cases=(CASE,),
-    overwrites=("x", "weight"),
-)
+GRAPH = TimingMethod.GRAPH
+PLAN = TimingPlan(rounds=2, most_rounds=2)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize(
-    ("measure", "extent"),
-    [(time_contenders, {"rounds": 1, "block_ms": 1.0}), (measure_memory, {}), (measure_host_time, {"calls": 16})],
-)
-def test_a_target_that_overwrites_its_inputs_is_refused_up_front(measure: Any, extent: Any, mode: Mode) -> None:
-    with pytest.raises(WorkerError) as refused:
-        measure([], TARGET, CASE, mode, seed=0, device=torch.device("cpu"), **extent)
-    assert refused.value.failure == WorkerFailure(
-        status="bad_target",
-        message="loss overwrites its inputs (x, weight); timing restores nothing between calls",
+@pytest.mark.parametrize("method", list(TimingMethod))
+def test_what_a_call_overwrites_is_restored_before_each_run(cuda: Any, mode: Mode, method: TimingMethod) -> None:
+    Halves.seen, Halves.gradients = [], []
+    made: list[Tensor] = []
+
+    def make_inputs(case: Any, device: Any, generator: torch.Generator) -> Inputs:
+        x = torch.randn(300, generator=generator)
+        made.append(x.clone())
+        return {"x": x}
+
+    timing = time_contenders(
+        [side(name, lambda inputs: Halves.apply(inputs["x"])) for name in "ab"],
+        target_of(make_inputs=make_inputs, overwrites=("x",)),
+        CASE,
+        mode,
+        plan=PLAN,
+        method=method,
+        l2=L2.COLD,
+        seed=0,
+        device=CPU,
     )
+    sets = 2 if mode is Mode.FORWARD else 1
+    assert (timing.failures, timing.method, timing.input_sets) == ({}, method, sets)
+    assert timing.calls_per_sample == (sets if method is GRAPH else 1)
+    assert all(len(block.samples_ms) > 1 for block in timing.blocks)
+    # What is NaN was captured and never replayed.
+    ran = [(halved, seen) for halved, seen in Halves.seen if not seen.isnan().any()]
+    assert len(ran) > len(made)
+    assert all(any(torch.equal(seen, x / 2**halved) for x in made) for halved, seen in ran)
+    gradients = {tuple(gradient.tolist()) for gradient in Halves.gradients if not gradient.isnan().any()}
+    assert len(gradients) == (0 if mode is Mode.FORWARD else len({tuple(x.tolist()) for x in made}))

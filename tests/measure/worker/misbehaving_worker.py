@@ -1,4 +1,7 @@
-"""A worker process whose answers depend on the target's path: it obeys, prints, dies, hangs or breaks."""
+"""A worker process whose answers depend on the target's path: it obeys, prints, dies, hangs or breaks.
+
+Where the answer has room for it, it is the process's id.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,16 @@ import sys
 import time
 
 from warpsmith.contracts.device import Environment
-from warpsmith.measure.worker.protocol import Compile, CompiledAnswer, Identify, WorkerError, WorkerFailure
+from warpsmith.contracts.measurement import Compilation, Memories, Memory
+from warpsmith.measure.worker.protocol import (
+    Compile,
+    CompiledAnswer,
+    Identify,
+    MeasureCompilation,
+    MeasureMemory,
+    WorkerError,
+    WorkerFailure,
+)
 from warpsmith.measure.worker.serve import serve
 
 
@@ -45,6 +57,28 @@ def compile_all(question: Compile) -> CompiledAnswer:
     return CompiledAnswer(compiled=())
 
 
+def memory(question: MeasureMemory) -> Memories:
+    wish, _, path = question.target.path.partition(" ")
+    if wish in ("r", "w"):
+        open(path, wish).close()  # waits for another process at the other end
+    peaks, failures = {"a": os.getpid()}, {}
+    if wish == "crowded" and not os.path.exists(path):
+        open(path, "x").close()
+        peaks, failures = {}, {"a": "out_of_memory: OutOfMemoryError: CUDA out of memory"}
+    if wish == "full":
+        raise WorkerError(WorkerFailure(status="out_of_memory", message="too large"))
+    return Memories(
+        memories=tuple(
+            Memory(case=question.case, mode=mode, peak_bytes=peaks, failures=failures) for mode in question.modes
+        )
+    )
+
+
+def compilation(question: MeasureCompilation) -> Compilation:
+    identify(Identify(target=question.target))
+    return Compilation(source_sha256=question.source.sha256, case=question.case, specializations={"a": os.getpid()})
+
+
 def _environment(gpu_name: str) -> Environment:
     return Environment(
         gpu_name=gpu_name,
@@ -60,4 +94,4 @@ def _environment(gpu_name: str) -> Environment:
 
 
 if __name__ == "__main__":
-    serve(lambda: {"identify": identify, "compile": compile_all})
+    serve(lambda: {"identify": identify, "compile": compile_all, "memory": memory, "compilation": compilation})

@@ -4,18 +4,26 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.device import Environment
-from warpsmith.contracts.measurement import SourceRef
+from warpsmith.contracts.measurement import Compilation, Memories, SourceRef
 from warpsmith.measure.worker import process
+from warpsmith.measure.worker.failures import is_sticky
 from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
-from warpsmith.measure.worker.protocol import Compile, Identify, TargetRef, WorkerError
-from warpsmith.measure.worker.serve import is_sticky
+from warpsmith.measure.worker.protocol import (
+    Compile,
+    Identify,
+    MeasureCompilation,
+    MeasureMemory,
+    TargetRef,
+    WorkerError,
+    WorkerFailure,
+)
 
 HERE = Path(__file__).parent
 
@@ -96,6 +104,69 @@ def test_a_kernel_that_reads_finds_no_question(worker: ProcessWorker) -> None:
     answer = worker.ask(wish("read"))
     assert isinstance(answer, Environment)
     assert answer.gpu_name == "''"
+
+
+CASE = Case(axes={"M": 1}, dtype=DType.FLOAT32)
+SOURCE = SourceRef(path="", sha256="0" * 64)
+
+
+def memory_wish(text: str) -> MeasureMemory:
+    return MeasureMemory(target=wish(text).target, contenders=(), case=CASE, modes=(Mode.FORWARD,))
+
+
+def compilation_wish(text: str) -> MeasureCompilation:
+    return MeasureCompilation(target=wish(text).target, source=SOURCE, case=CASE, cases=(CASE,), passes=(Mode.FORWARD,))
+
+
+def answering_pid(answer: object) -> int:
+    if isinstance(answer, Compilation):
+        return answer.specializations["a"]
+    assert isinstance(answer, Memories)
+    return answer.memories[0].peak_bytes["a"]
+
+
+def live(worker: ProcessWorker, *, compiling: int = 2) -> LiveWorkers:
+    return LiveWorkers(
+        worker, tuple(ProcessWorker(worker.root, worker.log, module=worker.module) for _ in range(compiling))
+    )
+
+
+@pytest.mark.parametrize("asked", [memory_wish, compilation_wish])
+def test_what_must_be_alone_has_a_process_of_its_own_that_is_gone_when_the_answer_is_there(
+    worker: ProcessWorker, asked: Callable[[str], MeasureMemory | MeasureCompilation]
+) -> None:
+    measuring, workers = int(pid_of(worker)), live(worker)
+    answers = [workers.ask(asked("obey")), *workers.ask_all([asked("obey")] * 3)]
+
+    pids = {answering_pid(answer) for answer in answers}
+    assert len(pids) == 4 and measuring not in pids
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert int(pid_of(worker)) == measuring
+
+
+def test_memory_is_measured_side_by_side(
+    worker: ProcessWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(process.TIME_LIMIT_S, "memory", 60)
+    os.mkfifo(tmp_path / "pipe")
+    answers = live(worker).ask_all([memory_wish(f"{end} {tmp_path / 'pipe'}") for end in "rw"])
+
+    assert all(isinstance(answer, Memories) for answer in answers)
+
+
+def test_what_does_not_fit_beside_others_is_measured_again_alone(worker: ProcessWorker, tmp_path: Path) -> None:
+    crowded = memory_wish(f"crowded {tmp_path / 'tried'}")
+    again, other, full = live(worker).ask_all([crowded, memory_wish("obey"), memory_wish("full")])
+
+    assert answering_pid(again) != answering_pid(other)
+    assert full == WorkerFailure(status="out_of_memory", message="too large")
+
+
+def test_a_process_for_one_question_that_dies_is_told_and_the_rest_is_answered(worker: ProcessWorker) -> None:
+    died, answered = live(worker).ask_all([compilation_wish("die"), compilation_wish("obey")])
+
+    assert isinstance(died, WorkerFailure) and died.status == "died"
+    assert isinstance(answered, Compilation)
 
 
 PARENT = f"""

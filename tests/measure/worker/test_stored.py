@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
@@ -11,9 +11,10 @@ from warpsmith.contracts.base import Contract
 from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.device import Environment
 from warpsmith.contracts.errors import Unavailable
-from warpsmith.contracts.measurement import Contender, Memory, SourceRef
+from warpsmith.contracts.measurement import Contender, Memories, Memory, SourceRef
 from warpsmith.device.known_gpus import known_gpu
 from warpsmith.measure.worker.protocol import (
+    PROTOCOL_VERSION,
     AnyQuestion,
     CompiledAnswer,
     CompileOffline,
@@ -23,8 +24,9 @@ from warpsmith.measure.worker.protocol import (
     TargetRef,
     WorkerError,
     WorkerFailure,
+    identity_of,
 )
-from warpsmith.measure.worker.stored import StoredWorker
+from warpsmith.measure.worker.stored import NotRecorded, StoredWorker
 
 TARGET = TargetRef(path="/here/target.py", root="/here", sha256="1" * 64)
 CASE = Case(axes={"M": 4, "N": 8}, dtype=DType.BFLOAT16)
@@ -32,16 +34,19 @@ CASE = Case(axes={"M": 4, "N": 8}, dtype=DType.BFLOAT16)
 
 @dataclass
 class DictStore:
-    records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    kept: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def get(self, identity: str) -> Mapping[str, Any] | None:
-        return self.records.get(identity)
+        return self.kept.get(identity)
 
     def append(self, *, identity: str, **record: Any) -> None:
-        self.records[identity] = {"identity": identity, **record}
+        self.kept[identity] = {"identity": identity, **record}
 
     def take_over(self, record: Mapping[str, Any]) -> None:
-        self.records[record["identity"]] = {**record, "replayed": True}
+        self.kept[record["identity"]] = {**record, "replayed": True}
+
+    def records(self) -> Iterable[Mapping[str, Any]]:
+        return self.kept.values()
 
 
 @dataclass
@@ -55,11 +60,11 @@ class CountingWorker:
         if isinstance(question, Identify):
             return environment(self.driver)
         self.asked += 1
-        if isinstance(question, CompileOffline):
+        if isinstance(question, CompileOffline) and question.seed != 13:
             return CompiledAnswer(compiled=())
         if question.seed == 13:
             raise WorkerError(WorkerFailure(status="out_of_memory", message="too large"))
-        return Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": self.asked})
+        return peak(self.asked)
 
     def ask_all(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
         answers: list[Contract | WorkerFailure] = []
@@ -87,16 +92,20 @@ def environment(driver: str) -> Environment:
     )
 
 
+def peak(size_bytes: int) -> Memories:
+    memory = Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": size_bytes})
+    return Memories(memories=(memory,))
+
+
 def question(seed: int = 0, path: str = "/here/kernel.py") -> MeasureMemory:
     source = SourceRef(path=path, sha256="2" * 64)
-    return MeasureMemory(
-        target=TARGET, seed=seed, contenders=(Contender(name="original", source=source),), case=CASE, mode=Mode.FORWARD
-    )
+    original = Contender(name="original", source=source)
+    return MeasureMemory(target=TARGET, seed=seed, contenders=(original,), case=CASE, modes=(Mode.FORWARD,))
 
 
-def offline_question() -> CompileOffline:
+def offline_question(seed: int = 0) -> CompileOffline:
     source = SourceRef(path="/here/kernel.py", sha256="2" * 64)
-    return CompileOffline(target=TARGET, source=source, case=CASE, mode=Mode.FORWARD, gpu=known_gpu("H200"))
+    return CompileOffline(target=TARGET, seed=seed, source=source, case=CASE, mode=Mode.FORWARD, gpu=known_gpu("H200"))
 
 
 def stored(store: DictStore, live: CountingWorker | None) -> StoredWorker:
@@ -132,7 +141,7 @@ def test_with_no_live_worker_the_recording_answers_whatever_its_environment() ->
 
 def test_a_miss_on_replay_says_what_was_never_recorded() -> None:
     with pytest.raises(
-        Unavailable, match=r"no answer to 'memory' \(case=4x8-bf16, mode=forward, contenders=original\)"
+        Unavailable, match=r"no answer to 'memory' \(case=4x8-bf16, modes=forward, contenders=original\)"
     ):
         stored(DictStore(), None).ask(question())
 
@@ -143,7 +152,7 @@ def test_only_what_is_missing_is_asked_of_many() -> None:
     worker = stored(store, live)
     known = worker.ask(question(seed=1))
     answers = worker.ask_all([question(seed=1), question(seed=2)])
-    assert answers == [known, Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": 2})]
+    assert answers == [known, peak(2)]
 
 
 def replaying(recording: DictStore, store: DictStore) -> StoredWorker:
@@ -155,7 +164,7 @@ def test_a_replay_takes_its_answers_over_and_marks_them() -> None:
     recorded = stored(recording, CountingWorker()).ask(question())
     assert replaying(recording, store).ask(question()) == recorded
     identity = question().identity
-    assert store.records == {identity: {**recording.records[identity], "replayed": True}}
+    assert store.kept == {identity: {**recording.kept[identity], "replayed": True}}
 
 
 def test_a_replayed_answer_never_counts_as_measured() -> None:
@@ -182,10 +191,10 @@ def test_a_description_is_remembered_for_a_recording_and_only_once() -> None:
     store = DictStore()
     worker = stored(store, CountingWorker())
     described = Describe(target=TARGET)
-    first = Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": 1})
+    first = peak(1)
     worker.remember(described, first)
-    worker.remember(described, first.model_copy(update={"peak_bytes": {"original": 2}}))
-    assert store.records[described.identity]["answer"] == first.model_dump(mode="json")
+    worker.remember(described, peak(2))
+    assert store.kept[described.identity]["answer"] == first.model_dump(mode="json")
 
 
 def test_what_needs_no_gpu_is_asked_of_the_worker_that_has_none_even_on_replay() -> None:
@@ -220,6 +229,76 @@ def test_an_answer_that_no_longer_fits_its_contract_is_measured_again() -> None:
     store = DictStore()
     asked = question()
     stored(store, live).ask(asked)
-    store.records[asked.identity] = {**store.records[asked.identity], "answer": {"of": "another version"}}
+    store.kept[asked.identity] = {**store.kept[asked.identity], "answer": {"of": "another version"}}
 
-    assert stored(store, live).ask(asked) == Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"original": 2})
+    assert stored(store, live).ask(asked) == peak(2)
+
+
+def test_what_an_answer_was_asked_by_is_kept_with_it() -> None:
+    store = DictStore()
+    stored(store, CountingWorker()).ask(question())
+    assert store.kept[question().identity]["protocol"] == PROTOCOL_VERSION
+
+
+def test_a_failure_of_what_needs_no_gpu_is_on_record_and_tried_again_where_it_can_be() -> None:
+    store, offline = DictStore(), CountingWorker()
+    worker = StoredWorker(store, None, Identify(target=TARGET), recording=DictStore(), offline=offline)
+    for _ in range(2):
+        with pytest.raises(WorkerError, match="too large"):
+            worker.ask(offline_question(seed=13))
+    assert offline.asked == 2
+    with pytest.raises(WorkerError, match="too large"):
+        StoredWorker(store, None, Identify(target=TARGET), recording=DictStore()).ask(offline_question(seed=13))
+
+
+def test_answers_of_another_compiler_count_for_a_worker_that_is_told_it_is_the_compiler() -> None:
+    store = DictStore()
+    StoredWorker(store, None, Identify(target=TARGET), offline=CountingWorker(), compiler="1.2").ask(offline_question())
+    again = StoredWorker(store, None, Identify(target=TARGET), compiler="1.2")
+    assert again.ask(offline_question()) == CompiledAnswer(compiled=())
+    with pytest.raises(NotRecorded):
+        StoredWorker(store, None, Identify(target=TARGET), compiler="1.3").ask(offline_question())
+
+
+class TestWhatIsTold:
+    """On a live run: why stored answers do not count, once for each reason."""
+
+    def heard(self, store: DictStore, live: CountingWorker, *asked: AnyQuestion) -> list[str]:
+        heard: list[str] = []
+        worker = StoredWorker(store, live, Identify(target=TARGET), told=heard.append)
+        worker.ask_all(asked)
+        return heard
+
+    def test_answers_that_count_are_not_worth_a_word(self) -> None:
+        store = DictStore()
+        assert self.heard(store, CountingWorker(), question()) == []
+        assert self.heard(store, CountingWorker(), question()) == []
+
+    def test_another_environment_is_told_once_with_what_changed_and_how_many_answers_it_costs(self) -> None:
+        store = DictStore()
+        self.heard(store, CountingWorker(driver="580.1"), *map(question, range(3)))
+        heard = self.heard(store, CountingWorker(driver="590.2"), question(0), question(1))
+        assert heard == ["measured again: driver 580.1, now 590.2 (3 answers)"]
+
+    def test_each_reason_is_told(self) -> None:
+        store, older, now = DictStore(), question(3), PROTOCOL_VERSION
+        replaying(recorded(question(1)), store).ask(question(1))
+        self.heard(store, CountingWorker(), question(2), question(13))
+        unreadable = store.kept[question(2).identity]
+        store.kept[question(2).identity] = {**unreadable, "answer": {}}
+        old = {key: value for key, value in unreadable.items() if key != "protocol"}
+        identity = identity_of(older.portable(), now - 1)
+        store.kept[identity] = {**old, "identity": identity, "question": older.portable()}
+
+        assert self.heard(store, CountingWorker(), *map(question, (13, 1, 2, 3))) == [
+            "tried again: it had ended out_of_memory (1 answer)",
+            "measured again: replayed from a recording, not measured here (1 answer)",
+            "measured again: stored in a form that this version does not read (1 answer)",
+            f"measured again: asked by protocol {now - 1} of the worker, now {now} (1 answer)",
+        ]
+
+
+def recorded(*asked: AnyQuestion) -> DictStore:
+    recording = DictStore()
+    stored(recording, CountingWorker()).ask_all(asked)
+    return recording

@@ -16,10 +16,10 @@ from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.target import Target
 from warpsmith.measure.compiled.recording import Facts, Recording, loaded_facts, recording
 from warpsmith.measure.worker.calls import prepared
+from warpsmith.measure.worker.failures import is_sticky
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.inputs import make_one
 from warpsmith.measure.worker.protocol import WorkerError
-from warpsmith.measure.worker.serve import is_sticky
 
 #: What refused a choice of settings, by the exception's class: Triton's own classes are compared by name, because
 #: they have moved between modules from one release to the next.

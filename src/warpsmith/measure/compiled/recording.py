@@ -33,6 +33,8 @@ class Recording:
     """The launches so far. `from_source` are those of the source's jit functions or by its code, `others` the rest.
 
     `compile_s` is what the compiler took in all; `from_cache` counts the kernels it found on disk instead.
+    `specializations` are the kernels that the source's launches used, by jit function and by the keys under which
+    Triton's cache keeps them.
     """
 
     source_path: str | None
@@ -43,6 +45,7 @@ class Recording:
     compile_s: float = 0.0
     compiled: int = 0
     from_cache: int = 0
+    specializations: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def launches(self) -> tuple[LaunchRecord, ...]:
@@ -71,6 +74,8 @@ class Recording:
         )
         ours = host is not None or self.is_source(jit.fn.__code__.co_filename)
         (self.from_source if ours else self.others).append(record)
+        if ours:
+            self.specializations.setdefault(record.jit_function, set()).add(kernel.hash)
 
     def _host(self) -> FrameType | None:
         """The innermost function of the source that is running: a jit function's own body never runs as Python."""

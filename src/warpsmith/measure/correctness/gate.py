@@ -21,10 +21,10 @@ from warpsmith.measure.correctness.form import differences, gradient_form, outpu
 from warpsmith.measure.correctness.poison import poisoned_memory
 from warpsmith.measure.correctness.repeats import Observed, again, other_values
 from warpsmith.measure.correctness.trial import Results, Trial
+from warpsmith.measure.worker.failures import classify, is_sticky
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.inputs import as_outputs
 from warpsmith.measure.worker.protocol import WorkerError
-from warpsmith.measure.worker.serve import classify, is_sticky
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from warpsmith.measure.correctness.form import Form
 from warpsmith.measure.correctness.poison import poisoned_memory
 from warpsmith.measure.correctness.replay import CapturedCall, captured
 from warpsmith.measure.correctness.trial import Results, Trial
+from warpsmith.measure.worker.failures import is_sticky
 from warpsmith.measure.worker.implementation import Implementation
-from warpsmith.measure.worker.serve import is_sticky
 
 #: Two results on other values may differ by this multiple of both sides' largest allowed error. It is wide, as
 #: those values may be larger ones: it is to find results that belong to other inputs, which are off by their size.

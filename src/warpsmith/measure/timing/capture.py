@@ -1,6 +1,6 @@
 """Captures a contender's calls into a CUDA graph, so that what is timed is the device's work and nothing else.
 
-Contenders are captured one after the other from one memory pool, each after the outputs of the one before were
+Contenders are captured one after the other from one memory pool, each after the tensors of the one before were
 dropped: what host code allocates then lands at equal addresses, and placement cannot favour a side.
 """
 
@@ -8,67 +8,144 @@ dropped: what host code allocates then lands at equal addresses, and placement c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from warpsmith.contracts.case import Mode
 from warpsmith.measure.correctness.replay import capturing
-from warpsmith.measure.worker.calls import Call
+from warpsmith.measure.timing.rotation import Rotation
+from warpsmith.measure.worker.calls import Call, prepared
+from warpsmith.measure.worker.failures import WrongResult
 from warpsmith.measure.worker.implementation import Implementation
+from warpsmith.measure.worker.inputs import InputSet
 
-WARM_UP_CALLS = 3
-
-
-class CaptureMismatch(Exception):
-    """A replay did not give what the same call gives eagerly; such a graph must not be timed."""
+_T = TypeVar("_T")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Captured:
-    """A graph of `calls` calls. `pointers` are the addresses of its outputs, call by call."""
+    """A graph of `calls` calls between two events. `pointers` are the addresses of its outputs, call by call.
+
+    `forward` fills the tensors that a pass backward reads. All contenders' lie in the same memory, so it is replayed
+    whenever another contender ran in between.
+    """
 
     graph: torch.cuda.CUDAGraph
+    forward: torch.cuda.CUDAGraph | None
+    start: torch.cuda.Event
+    end: torch.cuda.Event
     calls: int
     pointers: tuple[int, ...]
 
-    def run(self) -> None:
+    def refill(self) -> None:
+        if self.forward is not None:
+            self.forward.replay()
+
+    def run_ms(self) -> float:
+        """One replay, waited for: milliseconds from the first call's beginning to the last one's end."""
         self.graph.replay()
+        self.end.synchronize()
+        return float(self.start.elapsed_time(self.end))
 
 
-def warm_up(implementation: Implementation, call: Call, stream: torch.cuda.Stream) -> None:
-    """Compiles and settles what a first call does. Raises whatever the implementation raises."""
-    with torch.cuda.stream(stream):
-        implementation.activate()
-        for _ in range(WARM_UP_CALLS):
-            call(0)
-    torch.cuda.synchronize()
+@dataclass(frozen=True)
+class GraphPool:
+    """Memory that captures share. It lives as long as `anchor`, a graph that holds on to it."""
+
+    handle: Any
+    stream: torch.cuda.Stream
+    anchor: torch.cuda.CUDAGraph
+
+    @classmethod
+    def on(cls, stream: torch.cuda.Stream) -> GraphPool:
+        handle = torch.cuda.graph_pool_handle()
+        anchor, _ = _record(lambda: torch.zeros(1, device=stream.device), handle, stream)
+        return cls(handle, stream, anchor)
+
+    def record(self, work: Callable[[], _T]) -> tuple[torch.cuda.CUDAGraph, _T]:
+        """A graph of the work and what the work returned, whose tensors the graph writes."""
+        return _record(work, self.handle, self.stream)
 
 
 def capture(
-    implementation: Implementation, call: Call, indices: list[int], *, pool: Any, stream: torch.cuda.Stream
+    implementation: Implementation, mode: Mode, rotation: Rotation, *, repeats: int, pool: GraphPool, verify: bool
 ) -> Captured:
-    """A graph of one call an index. Raises CaptureMismatch, or what torch raises for a call that cannot be captured."""
+    """A graph of `repeats` calls a set. Raises what torch raises for a call that cannot be captured.
+
+    With `verify`, raises WrongResult where a replay does not give what the same call gives eagerly.
+    """
     implementation.activate()
-    with torch.cuda.stream(stream):
-        expected = [out.detach().clone() for out in call(indices[0])]
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with capturing(graph, pool, stream):
-            # Detached: writing into an output that still hangs on its graph would concern autograd.
-            produced = [tuple(out.detach() for out in call(index)) for index in indices]
-        for out in produced[0]:
+    start, end = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
+    order = rotation.order(repeats)
+
+    def timed_calls(call: Call) -> list[tuple[Tensor, ...]]:
+        start.record()
+        # Kept with what they saved for a pass backward, so that no call writes where another did.
+        produced = [call(index) for index in order]
+        end.record()
+        return produced
+
+    with torch.cuda.stream(pool.stream):
+        forward, call = _ready(implementation, mode, rotation, pool)
+        graph, produced = pool.record(lambda: timed_calls(call))
+        captured = Captured(graph, forward, start, end, len(order), _addresses(produced))
+        if verify:
+            _verify(implementation.name, captured, rotation, call, [out.data for out in produced[0]])
+    return captured
+
+
+def _ready(
+    implementation: Implementation, mode: Mode, rotation: Rotation, pool: GraphPool
+) -> tuple[torch.cuda.CUDAGraph | None, Call]:
+    """The timed part of the mode, and for a pass backward alone the graph of the forward passes that it starts from."""
+    if mode is not Mode.BACKWARD:
+        return None, prepared(implementation, mode, rotation.sets)
+    return pool.record(lambda: prepared(implementation, mode, rotation.sets))
+
+
+def _verify(name: str, captured: Captured, rotation: Rotation, call: Call, first: list[Tensor]) -> None:
+    """Compares the first call's outputs (unseen by autograd, which would object to the poison) with an eager call's."""
+
+    def refresh() -> None:
+        rotation.restore()
+        captured.refill()
+
+    refresh()
+    expected = [out.detach().clone() for out in call(0)]
+    _poison(first, rotation.sets[0])
+    refresh()
+    captured.graph.replay()
+    torch.cuda.synchronize()
+    for position, (found, wanted) in enumerate(zip(first, expected, strict=True)):
+        if wanted.numel() and not _close(found, wanted):
+            raise WrongResult(f"{name}: a graph replay gives another result {position} than the same call does")
+
+
+def _close(found: Tensor, wanted: Tensor) -> bool:
+    """By the scale of what is expected: sums by atomics differ from call to call."""
+    tolerance = 1e-2 if found.dtype in (torch.float16, torch.bfloat16) else 1e-4
+    scale = float(wanted.float().nan_to_num(0.0, 0.0, 0.0).abs().max())
+    return torch.allclose(found.float(), wanted.float(), rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+
+
+def _poison(outputs: list[Tensor], given: InputSet) -> None:
+    """Overwrites what the replay has to write, but for outputs that are memory of an input, which it also reads."""
+    inputs = {tensor.untyped_storage().data_ptr() for tensor in given.tensors}
+    for out in outputs:
+        if out.untyped_storage().data_ptr() not in inputs:
             out.fill_(float("nan") if out.is_floating_point() else 0)
-        graph.replay()
-        torch.cuda.synchronize()
-        _compare(implementation.name, produced[0], expected)
-    pointers = tuple(out.data_ptr() for outputs in produced for out in outputs)
-    return Captured(graph, len(indices), pointers)
 
 
-def _compare(name: str, replayed: tuple[Tensor, ...], expected: list[Tensor]) -> None:
-    for position, (found, wanted) in enumerate(zip(replayed, expected, strict=True)):
-        tolerance = 1e-2 if found.dtype in (torch.float16, torch.bfloat16) else 1e-4
-        if not torch.allclose(found.float(), wanted.float(), rtol=tolerance, atol=tolerance, equal_nan=True):
-            raise CaptureMismatch(f"{name}: a graph replay gives another result {position} than the same call does")
+def _addresses(produced: list[tuple[Tensor, ...]]) -> tuple[int, ...]:
+    return tuple(out.data_ptr() for outputs in produced for out in outputs)
+
+
+def _record(work: Callable[[], _T], pool: Any, stream: torch.cuda.Stream) -> tuple[torch.cuda.CUDAGraph, _T]:
+    graph = torch.cuda.CUDAGraph()
+    with capturing(graph, pool, stream):
+        result = work()
+    return graph, result

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
 import torch
@@ -18,13 +19,22 @@ from warpsmith.contracts.case import DType
 from warpsmith.contracts.device import CopyCeiling, DeviceFacts, Environment
 from warpsmith.device.architecture import architecture_of, limits_of
 from warpsmith.device.clocks import max_sm_clock_mhz
-from warpsmith.measure.worker.inputs import L2_TURNOVER
+from warpsmith.measure.timing.rotation import L2_TURNOVER
 
 MIB = 1 << 20
 #: Bytes read plus bytes written by one call: from what fits L2 to what a large layer moves.
 FOOTPRINTS_BYTES = (16 * MIB, 64 * MIB, 192 * MIB, 384 * MIB, 1024 * MIB)
 MATMUL_SIZE = {DType.BFLOAT16: 8192, DType.FLOAT16: 8192, DType.FLOAT32: 4096}
-REPLAYS = 15
+WARM_UP_REPLAYS, REPLAYS = 3, 15
+#: Distributions whose kernels a target's baselines commonly call: another version is another figure.
+KERNEL_PACKAGES = (
+    "cut-cross-entropy",
+    "flash-attn",
+    "flashinfer-python",
+    "liger-kernel",
+    "quack-kernels",
+    "transformer-engine",
+)
 
 
 @triton.jit
@@ -74,7 +84,17 @@ def read_environment(device: torch.device) -> Environment:
         ptxas=_ptxas_version(),
         fp_fusion=True,
         harness=__version__,
+        packages=installed_versions(KERNEL_PACKAGES),
     )
+
+
+def installed_versions(names: Sequence[str]) -> dict[str, str]:
+    """The version of each distribution that is installed."""
+    versions: dict[str, str] = {}
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _driver() -> str:
@@ -133,7 +153,8 @@ def _matmul_tflops(dtype: DType, size: int, device: torch.device) -> float:
 
 
 def _graph_ms(kernel: Callable[[int], object], count: int) -> float:
-    """Median ms a call over replays of a graph that calls the kernel on every buffer."""
+    """Median ms a call, over replays of a graph that calls the kernel on every buffer between two events."""
+    start, end = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     rounds = max(1, 8 // count)
@@ -143,16 +164,13 @@ def _graph_ms(kernel: Callable[[int], object], count: int) -> float:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
+            start.record()
             for index in list(range(count)) * rounds:
                 kernel(index)
-        for _ in range(3):
-            graph.replay()
-        pairs = []
-        for _ in range(REPLAYS):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            graph.replay()
             end.record()
-            pairs.append((start, end))
-        torch.cuda.synchronize()
-    return float(statistics.median(start.elapsed_time(end) for start, end in pairs)) / (count * rounds)
+        times_ms = []
+        for _ in range(WARM_UP_REPLAYS + REPLAYS):
+            graph.replay()
+            end.synchronize()
+            times_ms.append(start.elapsed_time(end))
+    return float(statistics.median(times_ms[WARM_UP_REPLAYS:])) / (count * rounds)

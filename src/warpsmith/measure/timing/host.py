@@ -15,8 +15,9 @@ from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.measurement import HostTime
 from warpsmith.contracts.target import Target
 from warpsmith.measure.worker.calls import Call, prepared
+from warpsmith.measure.worker.failures import told
 from warpsmith.measure.worker.implementation import Implementation
-from warpsmith.measure.worker.inputs import make_one, refuse_overwriting
+from warpsmith.measure.worker.inputs import InputSet, make_one
 
 #: Chosen: far below the depth of a launch queue, so that no call waits for the device.
 CALLS_PER_CHUNK = 16
@@ -34,17 +35,17 @@ def measure_host_time(
 ) -> HostTime:
     """Microseconds of every call, by contender, in interleaved chunks with the device idle at the start of each.
 
-    Raises WorkerError (bad_target) for a target that overwrites its inputs.
+    Inputs that a call overwrites are not restored: what the host does hangs on no value in them. A contender that
+    fails is in `failures`, with its status. Raises what a broken CUDA context raises.
     """
-    refuse_overwriting(target)
     one = make_one(target, case, mode, seed=seed, device=device)
     ready: dict[str, tuple[Implementation, Call]] = {}
+    failures: dict[str, str] = {}
     for implementation in implementations:
-        implementation.activate()
-        call = prepared(implementation, mode, [one])
-        for _ in range(CALLS_PER_CHUNK):
-            call(0)
-        ready[implementation.name] = (implementation, call)
+        try:
+            ready[implementation.name] = implementation, _warmed_up(implementation, mode, one)
+        except Exception as error:  # a contender's code may fail in any way
+            failures[implementation.name] = told(error)
     samples: dict[str, list[float]] = {name: [] for name in ready}
     order = random.Random(seed)
     gc.disable()
@@ -53,16 +54,27 @@ def measure_host_time(
             names = sorted(ready)
             order.shuffle(names)
             for name in names:
-                implementation, call = ready[name]
-                implementation.activate()
-                torch.cuda.synchronize()
-                samples[name].extend(_chunk(call))
+                try:
+                    samples[name].extend(_chunk(*ready[name]))
+                except Exception as error:  # a contender's code may fail in any way
+                    failures[name] = told(error)
+                    del ready[name]
     finally:
         gc.enable()
-    return HostTime(case=case, mode=mode, samples_us={name: tuple(each) for name, each in samples.items()})
+    return HostTime(case=case, mode=mode, samples_us={name: tuple(samples[name]) for name in ready}, failures=failures)
 
 
-def _chunk(call: Call) -> list[float]:
+def _warmed_up(implementation: Implementation, mode: Mode, one: InputSet) -> Call:
+    implementation.activate()
+    call = prepared(implementation, mode, [one])
+    for _ in range(CALLS_PER_CHUNK):
+        call(0)
+    return call
+
+
+def _chunk(implementation: Implementation, call: Call) -> list[float]:
+    implementation.activate()
+    torch.cuda.synchronize()
     found = []
     for _ in range(CALLS_PER_CHUNK):
         start_ns = time.perf_counter_ns()

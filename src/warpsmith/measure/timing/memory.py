@@ -1,4 +1,7 @@
-"""Peak memory of one call, above its inputs and whatever was allocated before it."""
+"""Peak memory of one call, above its inputs and whatever was allocated before it.
+
+For a process that does nothing else: the allocator's statistics are those of the process.
+"""
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-untyped-defs
 
@@ -10,44 +13,55 @@ from collections.abc import Sequence
 import torch
 
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.measurement import Memory
+from warpsmith.contracts.measurement import Memories, Memory
 from warpsmith.contracts.target import Target
-from warpsmith.measure.worker.calls import prepared
+from warpsmith.measure.worker.calls import Call, prepared
+from warpsmith.measure.worker.failures import told
 from warpsmith.measure.worker.implementation import Implementation
-from warpsmith.measure.worker.inputs import make_one, refuse_overwriting
+from warpsmith.measure.worker.inputs import make_one
 
 
-def measure_memory(
+def measure_memories(
     implementations: Sequence[Implementation],
     target: Target,
     case: Case,
-    mode: Mode,
+    modes: Sequence[Mode],
     *,
     seed: int,
     device: torch.device,
-) -> Memory:
-    """Peak bytes by contender, one call each after a warm-up; a contender that fails is in `failures`.
+) -> Memories:
+    """Peak bytes by contender in every mode; a contender that fails is in `failures`, with its status.
 
-    Raises WorkerError (bad_target) for a target that overwrites its inputs.
+    Each is called once to warm up and once to be weighed, on fresh inputs, which it may overwrite. Raises what a
+    broken CUDA context raises.
     """
-    refuse_overwriting(target)
-    one = make_one(target, case, mode, seed=seed, device=device)
-    peaks: dict[str, int] = {}
-    failures: dict[str, str] = {}
-    for implementation in implementations:
-        try:
-            implementation.activate()
-            call = prepared(implementation, mode, [one])
-            call(0)
-            gc.collect()
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
-            before = torch.cuda.memory_allocated(device)
-            torch.cuda.reset_peak_memory_stats(device)
-            call(0)
-            torch.cuda.synchronize()
-            peaks[implementation.name] = torch.cuda.max_memory_allocated(device) - before
-        except Exception as error:  # a contender's code may fail in any way
-            error.__traceback__ = None
-            failures[implementation.name] = f"{type(error).__name__}: {error}"
-    return Memory(case=case, mode=mode, peak_bytes=peaks, failures=failures)
+    memories: list[Memory] = []
+    for mode in modes:
+        peaks: dict[str, int] = {}
+        failures: dict[str, str] = {}
+        for implementation in implementations:
+            try:
+                peaks[implementation.name] = _peak_bytes(implementation, target, case, mode, seed=seed, device=device)
+            except Exception as error:  # a contender's code may fail in any way
+                failures[implementation.name] = told(error)
+        memories.append(Memory(case=case, mode=mode, peak_bytes=peaks, failures=failures))
+    return Memories(memories=tuple(memories))
+
+
+def _peak_bytes(
+    implementation: Implementation, target: Target, case: Case, mode: Mode, *, seed: int, device: torch.device
+) -> int:
+    def fresh() -> Call:
+        return prepared(implementation, mode, [make_one(target, case, mode, seed=seed, device=device)])
+
+    implementation.activate()
+    fresh()(0)
+    call = fresh()
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    call(0)
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated(device) - before

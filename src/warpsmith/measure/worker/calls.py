@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from warpsmith.measure.worker.inputs import InputSet, as_outputs, bad_target
 Call = Callable[[int], tuple[Tensor, ...]]
 
 
-def prepared(implementation: Implementation, mode: Mode, sets: list[InputSet]) -> Call:
+def prepared(implementation: Implementation, mode: Mode, sets: Sequence[InputSet]) -> Call:
     """The timed part of a mode. For backward alone the forward pass runs here, once a set, outside what is timed.
 
     Raises WorkerError (bad_target), as the call does, for outputs that are no tensors or not those of the reference.

@@ -1,10 +1,9 @@
-"""Input sets for timing: enough of them, made once and rotated, that no call finds its data in L2."""
+"""Input sets: the target's inputs, and for a pass backward the gradients that it starts from."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,11 +12,6 @@ from torch import Tensor
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.target import Inputs, Target
 from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
-
-#: A call's data is out of L2 once others have moved this many times its size.
-L2_TURNOVER = 2
-#: Chosen: a graph of more calls takes longer to capture than it saves; smaller inputs are flushed instead.
-MAX_SETS = 64
 
 
 @dataclass
@@ -28,42 +22,54 @@ class InputSet:
     differentiated: tuple[Tensor, ...]
     output_gradients: tuple[Tensor, ...] = ()
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that a call reads."""
+        return (*(value for value in self.inputs.values() if isinstance(value, Tensor)), *self.output_gradients)
 
-def set_count(bytes_per_set: int, l2_bytes: int) -> int:
-    """How many sets a rotation needs so that its total passes twice the L2 cache."""
-    return max(1, math.ceil(L2_TURNOVER * l2_bytes / max(1, bytes_per_set)))
+    @property
+    def bytes(self) -> int:
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
 
 
-def make_sets(target: Target, case: Case, mode: Mode, *, seed: int, device: torch.device) -> list[InputSet]:
-    """A rotation of at most MAX_SETS input sets on the device, every value random."""
-    first = _make(target, case, seed, device)
-    count = min(MAX_SETS, set_count(_bytes(first), torch.cuda.get_device_properties(device).L2_cache_size))
-    sets = [first, *(_make(target, case, seed + 7919 * index, device) for index in range(1, count))]
-    if mode is not Mode.FORWARD:
-        for index, each in enumerate(sets):
-            each.output_gradients = _gradients(target, each, seed + index)
-    return sets
+@dataclass
+class InputMaker:
+    """Makes input sets of one case and mode, every value random by its seed."""
+
+    target: Target
+    case: Case
+    mode: Mode
+    device: torch.device
+    _outputs: tuple[Tensor, ...] = field(default=(), init=False, repr=False)
+
+    def make(self, seed: int) -> InputSet:
+        """Raises WorkerError (bad_target)."""
+        generator = torch.Generator(device=self.device).manual_seed(seed)
+        inputs = made_inputs(self.target, self.case, self.device, generator)
+        differentiated = tuple(
+            inputs[name].requires_grad_()
+            for name in self.target.differentiable
+            if self.mode is not Mode.FORWARD and isinstance(inputs.get(name), Tensor)
+        )
+        return InputSet(inputs, differentiated, self._output_gradients(inputs, generator))
+
+    def _output_gradients(self, inputs: Inputs, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Random, in the shapes and dtypes of the reference's floating-point outputs."""
+        if self.mode is Mode.FORWARD:
+            return ()
+        if not self._outputs:
+            with torch.no_grad():
+                found = as_outputs(self.target.reference(inputs), "reference")
+            self._outputs = tuple(out.to("meta") for out in found if out.is_floating_point())
+        return tuple(
+            torch.randn(out.shape, generator=generator, device=self.device, dtype=torch.float32).to(out.dtype)
+            for out in self._outputs
+        )
 
 
 def make_one(target: Target, case: Case, mode: Mode, *, seed: int, device: torch.device) -> InputSet:
     """One input set, for what is not timed."""
-    one = _make(target, case, seed, device)
-    if mode is not Mode.FORWARD:
-        one.output_gradients = _gradients(target, one, seed)
-    return one
-
-
-def refuse_overwriting(target: Target) -> None:
-    """Raises WorkerError (bad_target) for a target whose second call would not compute what its first one does."""
-    if target.overwrites:
-        names = ", ".join(target.overwrites)
-        raise bad_target(f"{target.name} overwrites its inputs ({names}); timing restores nothing between calls")
-
-
-def turns_l2_over(sets: Sequence[InputSet], device: torch.device) -> bool:
-    """Whether one pass over the sets leaves nothing of its beginning in L2. If not, L2 has to be flushed."""
-    l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
-    return sum(map(_bytes, sets)) >= L2_TURNOVER * l2_bytes
+    return InputMaker(target, case, mode, device).make(seed)
 
 
 def as_outputs(result: Any, what: str = "call") -> tuple[Tensor, ...]:
@@ -91,29 +97,3 @@ def made_inputs(target: Target, case: Case, device: torch.device, generator: tor
 
 def bad_target(message: str) -> WorkerError:
     return WorkerError(WorkerFailure(status="bad_target", message=message))
-
-
-def _make(target: Target, case: Case, seed: int, device: torch.device) -> InputSet:
-    generator = torch.Generator(device=device).manual_seed(seed)
-    inputs = made_inputs(target, case, device, generator)
-    differentiated = tuple(
-        inputs[name].requires_grad_() for name in target.differentiable if isinstance(inputs.get(name), Tensor)
-    )
-    return InputSet(inputs, differentiated)
-
-
-def _gradients(target: Target, each: InputSet, seed: int) -> tuple[Tensor, ...]:
-    """Random gradients of the reference's outputs, whose shapes and dtypes are the call's."""
-    with torch.no_grad():
-        outputs = as_outputs(target.reference(each.inputs), "reference")
-    generator = torch.Generator(device=outputs[0].device).manual_seed(seed)
-    return tuple(
-        torch.randn(out.shape, generator=generator, device=out.device, dtype=torch.float32).to(out.dtype)
-        for out in outputs
-        if out.is_floating_point()
-    )
-
-
-def _bytes(each: InputSet) -> int:
-    tensors = [value for value in each.inputs.values() if isinstance(value, Tensor)]
-    return sum(tensor.numel() * tensor.element_size() for tensor in (*tensors, *each.output_gradients))

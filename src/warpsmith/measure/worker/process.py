@@ -1,4 +1,7 @@
-"""The parent's side: a worker process of its own group, with a time limit for every question."""
+"""The parent's side: a worker process of its own group, with a time limit for every question.
+
+Owns which process answers what, and what may run beside what. Must not know how anything is measured.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import IO
 
 from warpsmith.contracts.base import Contract
+from warpsmith.contracts.measurement import Memories
 from warpsmith.measure.worker.protocol import ANSWER_TYPES, AnyQuestion, WorkerError, WorkerFailure
 from warpsmith.project.commands import end_group, import_path, tail_of
 from warpsmith.workspace.atomic import unwritable
@@ -31,26 +35,32 @@ TIME_LIMIT_S = {
     "compile_offline": 300,
     "check": 600,
     "time": 300,
-    "memory": 300,
+    "memory": 600,
+    "compilation": 600,
     "host_time": 180,
     "count": 300,
 }
+
+#: Questions that get a process of their own: what one before them left in it would be in the answer.
+ALONE_KINDS = frozenset({"memory", "compilation"})
 
 
 @dataclass
 class ProcessWorker:
     """One spawned worker. It starts at the first question and is replaced after a death, a hang or a sticky error.
 
-    `gpu_uuid` None leaves the choice of GPU to CUDA. `module` is what the process runs.
+    `gpu_uuid` None leaves the choice of GPU to CUDA. `module` is what the process runs. With `once` it is ended after
+    every answer, before that is returned.
     """
 
     root: Path
     log: Path
     gpu_uuid: str | None = None
     module: str = "warpsmith.measure"
-    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-    _lock: Lock = field(default_factory=Lock, repr=False)
-    _stopped: bool = field(default=False, repr=False)
+    once: bool = False
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
+    _stopped: bool = field(default=False, init=False, repr=False)
 
     def ask(self, question: AnyQuestion) -> Contract:
         with self._lock:
@@ -67,6 +77,8 @@ class ProcessWorker:
                 raise
             if not line:
                 raise self._died(question)
+            if self.once:
+                self._kill()
         return self._parse(question, line)
 
     def ask_all(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
@@ -170,36 +182,61 @@ class LiveWorkers:
     compiling: tuple[ProcessWorker, ...]
 
     def ask(self, question: AnyQuestion) -> Contract:
+        if question.kind in ALONE_KINDS:
+            return replace(self.measuring, once=True).ask(question)
         return self.measuring.ask(question)
 
     def ask_all(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
-        """Compile questions run side by side; anything else would disturb a measurement and runs in turn."""
-        if len(questions) < 2 or not all(question.kind == "compile" for question in questions):
-            return self.measuring.ask_all(questions)
-        workers = self.compiling[: len(questions)] or (self.measuring,)
-        with ThreadPoolExecutor(max_workers=len(workers)) as pool:
-            idle = list(workers)
-
-            def answer(question: AnyQuestion) -> Contract | WorkerFailure:
-                worker = idle.pop()
-                try:
-                    return answer_or_failure(worker, question)
-                finally:
-                    idle.append(worker)
-
-            try:
-                return list(pool.map(answer, questions))
-            except BaseException:  # an interrupt: leaving the pool waits for its threads, and they for their workers
-                for worker in workers:
-                    worker.stop()
-                raise
+        """Questions that compile, or ask for memory, run side by side; others would disturb each other, so in turn."""
+        kinds = {question.kind for question in questions}
+        if kinds == {"memory"}:
+            return self._memories(questions)
+        if kinds == {"compile"} and len(questions) > 1:
+            return _side_by_side(self.compiling[: len(questions)] or (self.measuring,), questions)
+        return [answer_or_failure(self, question) for question in questions]
 
     def close(self) -> None:
         for worker in (self.measuring, *self.compiling):
             worker.close()
 
+    def _memories(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
+        """As many processes at once as compile; what did not fit beside others is asked again with none beside it."""
+        count = min(len(questions), max(1, len(self.compiling)))
+        workers = tuple(replace(self.measuring, once=True) for _ in range(count))
+        answers = _side_by_side(workers, questions)
+        return [
+            answer_or_failure(self, question) if _ran_out_of_memory(answer) else answer
+            for question, answer in zip(questions, answers, strict=True)
+        ]
 
-def answer_or_failure(worker: ProcessWorker, question: AnyQuestion) -> Contract | WorkerFailure:
+
+def _side_by_side(workers: Sequence[ProcessWorker], questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
+    with ThreadPoolExecutor(max_workers=len(workers)) as pool:
+        idle = list(workers)
+
+        def answer(question: AnyQuestion) -> Contract | WorkerFailure:
+            worker = idle.pop()
+            try:
+                return answer_or_failure(worker, question)
+            finally:
+                idle.append(worker)
+
+        try:
+            return list(pool.map(answer, questions))
+        except BaseException:  # an interrupt: leaving the pool waits for its threads, and they for their workers
+            for worker in workers:
+                worker.stop()
+            raise
+
+
+def _ran_out_of_memory(answer: Contract | WorkerFailure) -> bool:
+    if isinstance(answer, WorkerFailure):
+        return answer.status == "out_of_memory"
+    assert isinstance(answer, Memories)
+    return any(why.startswith("out_of_memory") for memory in answer.memories for why in memory.failures.values())
+
+
+def answer_or_failure(worker: ProcessWorker | LiveWorkers, question: AnyQuestion) -> Contract | WorkerFailure:
     """The answer, or why there is none, as a value."""
     try:
         return worker.ask(question)

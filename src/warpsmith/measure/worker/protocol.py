@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
@@ -17,11 +17,23 @@ from warpsmith.contracts.base import Contract, Settings, Sha256
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.device import DeviceFacts, Environment, TargetGpu
 from warpsmith.contracts.launch import CompiledSettings
-from warpsmith.contracts.measurement import Contender, Correctness, Counters, HostTime, Memory, SourceRef, Timing
+from warpsmith.contracts.measurement import (
+    L2,
+    Compilation,
+    Contender,
+    Correctness,
+    Counters,
+    HostTime,
+    Memories,
+    SourceRef,
+    Timing,
+    TimingMethod,
+    TimingPlan,
+)
 from warpsmith.contracts.target import TargetSpec
 
 #: Raise when the meaning of a question or an answer changes: stored answers of another version are misses.
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 class TargetRef(Contract):
@@ -41,8 +53,7 @@ class Question(Contract):
     @property
     def identity(self) -> str:
         """sha256 of the question without the paths in it: the same on every machine."""
-        content = {"protocol": PROTOCOL_VERSION, "question": self.portable()}
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return identity_of(self.portable())
 
     def portable(self) -> dict[str, Any]:
         """The question as it is stored: no path of any machine in it."""
@@ -102,23 +113,41 @@ class Check(Question):
 
 
 class Time(Question):
-    """Interleaved timing. Every round runs one block of every contender, in random order. Answer: Timing."""
+    """Interleaved timing. Every round runs one block of every contender, in random order. Answer: Timing.
+
+    `method` None is graph replay where every contender can be captured, else the profiler's kernel durations, else
+    events; a method that is named is used or fails.
+    """
 
     kind: Literal["time"] = "time"
     contenders: tuple[Contender, ...]
     case: Case
     mode: Mode
-    rounds: int = Field(default=20, ge=1)
-    block_ms: float = Field(default=2.0, gt=0)
+    plan: TimingPlan = Field(default_factory=TimingPlan)
+    method: TimingMethod | None = None
+    l2: L2 = L2.COLD
 
 
 class MeasureMemory(Question):
-    """Peak memory of one call of each contender. Answer: Memory."""
+    """Peak memory of one call of each contender in each mode, in a process that does nothing else. Answer: Memories."""
 
     kind: Literal["memory"] = "memory"
     contenders: tuple[Contender, ...]
     case: Case
-    mode: Mode
+    modes: tuple[Mode, ...]
+
+
+class MeasureCompilation(Question):
+    """Cold compile time of the passes at `case`, and how many kernels they compile over `cases`. Answer: Compilation.
+
+    In a process that does nothing else, with an empty cache of its own.
+    """
+
+    kind: Literal["compilation"] = "compilation"
+    source: SourceRef
+    case: Case
+    cases: tuple[Case, ...]
+    passes: tuple[Mode, ...]
 
 
 class MeasureHostTime(Question):
@@ -153,6 +182,7 @@ class WorkerFailure(Contract):
         "import_failed",
         "compile_failed",
         "runtime_failed",
+        "wrong_result",
         "out_of_memory",
         "no_device",
         "bad_target",
@@ -169,13 +199,23 @@ class WorkerFailure(Contract):
 
     @property
     def in_short(self) -> str:
-        """The status, the first line of the message and, as Python's errors come last, its last."""
-        first, *rest = [line for line in self.message.splitlines() if line.strip()] or [""]
+        """The status, the first line of the message and, as Python's errors come last, its last that has words."""
+        first, *rest = [line for line in self.message.splitlines() if any(map(str.isalnum, line))] or [""]
         return f"{self.status}: {first}" + (f" {rest[-1].strip()}" if rest else "")
 
 
 AnyQuestion = Annotated[
-    Describe | Identify | Inspect | Compile | CompileOffline | Check | Time | MeasureMemory | MeasureHostTime | Count,
+    Describe
+    | Identify
+    | Inspect
+    | Compile
+    | CompileOffline
+    | Check
+    | Time
+    | MeasureMemory
+    | MeasureCompilation
+    | MeasureHostTime
+    | Count,
     Field(discriminator="kind"),
 ]
 
@@ -191,7 +231,8 @@ ANSWER_TYPES: dict[str, type[Contract]] = {
     "compile_offline": CompiledAnswer,
     "check": Correctness,
     "time": Timing,
-    "memory": Memory,
+    "memory": Memories,
+    "compilation": Compilation,
     "host_time": HostTime,
     "count": Counters,
 }
@@ -217,6 +258,12 @@ class Worker(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def identity_of(portable: Mapping[str, Any], protocol: int = PROTOCOL_VERSION) -> str:
+    """The identity of a question as it is stored, by one version of the protocol."""
+    content = {"protocol": protocol, "question": portable}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def answer_of(worker: Worker, question: AnyQuestion, answer_type: type[Answer]) -> Answer:

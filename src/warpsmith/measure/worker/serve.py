@@ -12,17 +12,8 @@ from threading import Thread
 from typing import Any, TextIO
 
 from warpsmith.contracts.base import Contract
-from warpsmith.measure.worker.protocol import QUESTION, WorkerError, WorkerFailure
-
-#: Errors after which a CUDA context answers nothing more (CUDA runtime API, error codes 700, 716, 719 and kin).
-STICKY_ERRORS = (
-    "illegal memory access",
-    "misaligned address",
-    "unspecified launch failure",
-    "device-side assert triggered",  # every message of torch ends in advice that speaks of device-side assertions
-    "illegal instruction",
-    "hardware stack error",
-)
+from warpsmith.measure.worker.failures import classify
+from warpsmith.measure.worker.protocol import QUESTION, WorkerError
 
 
 def serve(load: Callable[[], Mapping[str, Callable[[Any], Contract]]]) -> None:
@@ -60,22 +51,6 @@ def _listen(descriptor: int, questions: Queue[bytes]) -> None:
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
-
-
-def classify(error: BaseException) -> WorkerFailure:
-    """The status of an exception that came out of somebody's kernel."""
-    name = type(error).__name__
-    text = f"{name}: {str(error).strip()[:2000]}"
-    if name == "OutOfMemoryError":
-        return WorkerFailure(status="out_of_memory", message=text)
-    if name in ("CompilationError", "PTXASError", "OutOfResources", "UnsupportedLanguageConstruct"):
-        return WorkerFailure(status="compile_failed", message=text)
-    return WorkerFailure(status="runtime_failed", message=text, sticky=is_sticky(error))
-
-
-def is_sticky(error: BaseException) -> bool:
-    """Whether the CUDA context is broken, so that nothing this process measures can be believed any more."""
-    return any(phrase in str(error) for phrase in STICKY_ERRORS)
 
 
 def _reply(replies: TextIO, key: str, content: Contract) -> None:

@@ -7,7 +7,7 @@ environment holds, and a question that it has no answer to is a miss that says w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, Protocol
@@ -17,8 +17,10 @@ from pydantic import ValidationError
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.device import Environment
 from warpsmith.contracts.errors import Unavailable
+from warpsmith.measure.worker.misses import protocol_of, why_missing
 from warpsmith.measure.worker.protocol import (
     ANSWER_TYPES,
+    PROTOCOL_VERSION,
     AnyQuestion,
     Identify,
     Worker,
@@ -37,6 +39,10 @@ UNBOUND_KINDS = frozenset({"describe"})
 FAILURE = "failure"
 
 
+class NotRecorded(Unavailable):
+    """A question that the recording has no answer to."""
+
+
 class Store(Protocol):
     """Where answers are kept: append-only, by identity."""
 
@@ -47,6 +53,7 @@ class Store(Protocol):
         *,
         identity: str,
         kind: str,
+        protocol: int,
         environment: Mapping[str, Any] | None,
         question: Mapping[str, Any],
         answer: Mapping[str, Any],
@@ -54,18 +61,23 @@ class Store(Protocol):
 
     def take_over(self, record: Mapping[str, Any]) -> None: ...
 
+    def records(self) -> Iterable[Mapping[str, Any]]: ...
+
 
 class Answers(Protocol):
     """A recording: answers by identity."""
 
     def get(self, identity: str) -> Mapping[str, Any] | None: ...
 
+    def records(self) -> Iterable[Mapping[str, Any]]: ...
+
 
 @dataclass
 class StoredWorker:
     """Asks the store first; after it the recording, where a run replays one, or the live worker.
 
-    `offline` answers what depends on no GPU, in either case.
+    `offline` answers what depends on no GPU, in either case, as `compiler`, a version of triton, compiles it: None is
+    the installed one. `told` hears, once for each reason, why stored answers do not count.
     """
 
     store: Store
@@ -73,7 +85,11 @@ class StoredWorker:
     identify: Identify
     recording: Answers | None = None
     offline: Worker | None = None
+    compiler: str | None = None
+    told: Callable[[str], None] | None = None
     _environment: Environment | None = field(default=None, repr=False)
+    _reasons_told: set[str] = field(default_factory=set, repr=False)
+    _looked_for_other_protocols: bool = field(default=False, repr=False)
 
     def ask(self, question: AnyQuestion) -> Contract:
         (answer,) = self.ask_all([question])
@@ -106,6 +122,10 @@ class StoredWorker:
             self._environment = answer
         return self._environment
 
+    def triton(self) -> str:
+        """The version of triton that answers which need no GPU depend on."""
+        return self.compiler or metadata.version("triton")
+
     def remember(self, question: AnyQuestion, answer: Contract) -> None:
         """Keeps an answer that was got past the store, where the store has none: for the sake of a recording."""
         if self.store.get(question.identity) is None:
@@ -114,7 +134,8 @@ class StoredWorker:
     def _answering(self, question: AnyQuestion) -> Worker:
         worker = self.offline if question.kind in OFFLINE_KINDS else self.live
         if worker is None:
-            raise Unavailable(_miss(question), next_command="warpsmith doctor")
+            told, next_command = why_missing(question, self._replayable(question).records())
+            raise NotRecorded(told, next_command=next_command)
         return worker
 
     def _stored(self, question: AnyQuestion) -> Contract | WorkerFailure | None:
@@ -123,35 +144,72 @@ class StoredWorker:
             kept, record = record, self.recording.get(question.identity)
             if record is not None and kept is None:
                 self.store.take_over(record)
-        if record is None or not self._counts(question, record):
+        reason = self._unknown() if record is None else self._refusal(question.kind, record)
+        if reason is not None:
+            self._tell(reason)
+        if record is None or reason is not None:
             return None
-        try:
-            if FAILURE in record["answer"]:
-                return WorkerFailure.model_validate(record["answer"][FAILURE])
-            return ANSWER_TYPES[question.kind].model_validate(record["answer"])
-        except ValidationError:
-            return None  # written by another version of the contracts, or damaged: no answer to rely on
+        return _answer_in(question.kind, record)
 
-    def _counts(self, question: AnyQuestion, record: Mapping[str, Any]) -> bool:
-        """Whether a stored answer counts in this run. A failure is replayed, or tried again where it can be."""
-        if question.kind in OFFLINE_KINDS:
-            return bool(record["environment"] == self._today(question))
-        if self.live is None:
-            return True
-        if record.get("replayed") or FAILURE in record["answer"]:
-            return False
-        today = None if question.kind in UNBOUND_KINDS else self.environment()
-        return same_environment(record["environment"], today)
+    def _replayable(self, question: AnyQuestion) -> Answers:
+        return self.store if self.recording is None or question.kind in OFFLINE_KINDS else self.recording
+
+    def _unknown(self) -> str | None:
+        """Why a question that is stored under no identity may once have been: another protocol asked otherwise."""
+        if self.live is None or self.told is None or self._looked_for_other_protocols:
+            return None
+        self._looked_for_other_protocols = True
+        found = {protocol_of(record) for record in self.store.records()}
+        others = [version for version in found if version not in (None, PROTOCOL_VERSION)]
+        return _of_another_protocol(others[0]) if others else None
+
+    def _refusal(self, kind: str, record: Mapping[str, Any]) -> str | None:
+        """Why a stored answer does not count in this run; None where it does.
+
+        A failure is replayed, or tried again where it can be.
+        """
+        if kind in OFFLINE_KINDS:
+            then, now = (record["environment"] or {}).get("triton"), self.triton()
+            if then != now:
+                return f"compiled again: triton {then}, now {now}"
+            return None if self.offline is None else _failed_before(record)
+        if self.live is not None:
+            if record.get("replayed"):
+                return "measured again: replayed from a recording, not measured here"
+            if (failed := _failed_before(record)) is not None:
+                return failed
+            if kind not in UNBOUND_KINDS:
+                if record["environment"] is None:
+                    return "measured again: stored without what it was measured on"
+                if changes := self.environment().changes_since(record["environment"]):
+                    return f"measured again: {', '.join(changes)}"
+        if _answer_in(kind, record) is None:  # written by another version of the contracts, or damaged
+            return "measured again: stored in a form that this version does not read"
+        return None
+
+    def _tell(self, reason: str) -> None:
+        """Says it once, with the number of stored answers that it holds for."""
+        if self.told is None or reason in self._reasons_told:
+            return
+        self._reasons_told.add(reason)
+        count = sum(self._why_useless(record) == reason for record in self.store.records())
+        self.told(f"{reason} ({count} {'answer' if count == 1 else 'answers'})")
+
+    def _why_useless(self, record: Mapping[str, Any]) -> str | None:
+        if (protocol := protocol_of(record)) not in (PROTOCOL_VERSION, None):
+            return _of_another_protocol(protocol)
+        return self._refusal(record["kind"], record)
 
     def _keep(self, question: AnyQuestion, answer: Contract | WorkerFailure) -> None:
         """A failure is kept for replay alone, and only where it is known what it was met on."""
         failed = isinstance(answer, WorkerFailure)
-        if failed and (self._environment is None or question.kind in OFFLINE_KINDS):
+        if failed and self._environment is None and question.kind not in OFFLINE_KINDS:
             return
         told = answer.model_dump(mode="json")
         self.store.append(
             identity=question.identity,
             kind=question.kind,
+            protocol=PROTOCOL_VERSION,
             environment=self._today(question),
             question=question.portable(),
             answer={FAILURE: told} if failed else told,
@@ -162,7 +220,7 @@ class StoredWorker:
         if question.kind in UNBOUND_KINDS:
             return None
         if question.kind in OFFLINE_KINDS:
-            return {"triton": metadata.version("triton")}
+            return {"triton": self.triton()}
         return self.environment().model_dump(mode="json")
 
 
@@ -176,26 +234,20 @@ def same_environment(recorded: Mapping[str, Any] | None, today: Environment | No
     return today.is_that_of(recorded)
 
 
-def _miss(question: AnyQuestion) -> str:
-    what = ", ".join(f"{key}={value}" for key, value in _told(question).items())
-    return (
-        f"the recording has no answer to {question.kind!r} ({what}): it holds what its run asked, so a run with "
-        "another goal, another target or another source needs a GPU"
-    )
+def _of_another_protocol(protocol: int | None) -> str:
+    return f"measured again: asked by protocol {protocol} of the worker, now {PROTOCOL_VERSION}"
 
 
-def _told(question: AnyQuestion) -> dict[str, str]:
-    told: dict[str, str] = {}
-    for name in ("case", "mode", "source", "candidate", "contenders"):
-        value = getattr(question, name, None)
-        if value is None:
-            continue
-        if name == "case":
-            told[name] = value.name
-        elif name == "mode":
-            told[name] = value.value
-        elif name == "contenders":
-            told[name] = "+".join(contender.name for contender in value)
-        else:
-            told[name] = value.sha256[:12]
-    return told
+def _failed_before(record: Mapping[str, Any]) -> str | None:
+    return f"tried again: it had ended {record['answer'][FAILURE]['status']}" if FAILURE in record["answer"] else None
+
+
+def _answer_in(kind: str, record: Mapping[str, Any]) -> Contract | WorkerFailure | None:
+    """The answer or the failure that a record has; None where it fits no contract."""
+    answer = record["answer"]
+    try:
+        if FAILURE in answer:
+            return WorkerFailure.model_validate(answer[FAILURE])
+        return ANSWER_TYPES[kind].model_validate(answer)
+    except (ValidationError, KeyError):
+        return None

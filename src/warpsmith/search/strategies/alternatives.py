@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.measurement import Contender
+from warpsmith.contracts.measurement import Contender, TimingPlan
 from warpsmith.search.bench import Bench
 from warpsmith.verdict.statistics import geometric_mean, median_ms
 
-ROUNDS = 6
+#: Chosen: half the rounds of a sweep's finalists, for a handful of rewrites at every case.
+PLAN = TimingPlan(rounds=6, most_rounds=6, rounds_a_placement=3)
 BASE = "base"
 
 
@@ -27,7 +28,7 @@ def best_alternative(
     cases = bench.spec.tuning_cases
     for index, case in enumerate(cases):
         bench.report(f"{case.name} {mode.value}: {', '.join(alternatives)}", index, len(cases))
-        timing = bench.time(contenders, case, mode, rounds=ROUNDS)
+        timing = bench.time(contenders, case, mode, PLAN)
         base_ms = median_ms(timing, BASE).value
         for name in list(over_base):
             if name in timing.failures:

@@ -1,0 +1,1 @@
+"""The calibration kernel, its target, and what is made of its timings."""

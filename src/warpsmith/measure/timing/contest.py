@@ -1,0 +1,180 @@
+"""Makes contenders ready for a round: fresh inputs, code loaded anew, and the one method that all are timed by.
+
+Owns warming up, placement, and which method is possible. Must not know of blocks or how many rounds there are.
+"""
+
+# mypy: allow-untyped-calls, allow-untyped-decorators, allow-untyped-defs
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from warpsmith.contracts.measurement import L2, TimingMethod
+from warpsmith.measure.timing.capture import Captured, GraphPool, capture
+from warpsmith.measure.timing.code import LoadedCode
+from warpsmith.measure.timing.rotation import Flush, Rotation, RotationMaker
+from warpsmith.measure.timing.runners import (
+    LEAST_MS,
+    EventsRunner,
+    GraphRunner,
+    NoKernels,
+    ProfilerRunner,
+    Runner,
+)
+from warpsmith.measure.worker.calls import prepared
+from warpsmith.measure.worker.failures import WrongResult, first_cause, told
+from warpsmith.measure.worker.implementation import Implementation
+
+WARM_UP_CALLS = 2
+#: Chosen: one replay lasts this long at least, so that the events in it weigh under 1%.
+LEAST_REPLAY_MS = 0.25
+#: Chosen: a graph of more calls takes longer to capture than it saves.
+MOST_CALLS = 256
+MIB = 1 << 20
+#: Chosen: contenders that were captured twice so often and still lie apart allocate differently.
+VAIN_CAPTURES = 2
+#: Chosen: how far a round's tensors may lie from where the round before had them.
+MOST_SPACE_MIB = 64
+
+
+class Impossible(Exception):
+    """This method cannot time every contender; its message says which it cannot, and why."""
+
+
+@dataclass
+class Contest:
+    """Contenders at one case and mode on the current stream. Those that fail move to `failures`, for good."""
+
+    running: list[Implementation]
+    rotations: RotationMaker
+    seed: int
+    failures: dict[str, str] = field(default_factory=dict)
+    #: whether the outputs of every call lay at the same place for all contenders, a placement
+    equal_addresses: list[bool] = field(default_factory=list)
+    last: Rotation | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        device = self.rotations.inputs.device
+        self._random = random.Random(self.seed)
+        self._code = LoadedCode()
+        self._flush = Flush(device)
+        self._pool: GraphPool | None = None
+        self._repeats = 0
+        self._vain_captures = 0
+        self._spacer: Tensor | None = None
+
+    def warm_up(self) -> None:
+        """Compiles and settles what first calls do."""
+        rotation = self._rotation(0)
+        for each in list(self.running):
+            try:
+                each.activate()
+                with self._code.watching():
+                    for _ in range(WARM_UP_CALLS):
+                        rotation.restore()
+                        prepared(each, self.rotations.mode, rotation.sets[:1])(0)
+                torch.cuda.synchronize()
+            except Exception as error:  # a contender's code may fail in any way
+                self._fail(each, error)
+
+    def runners(self, method: TimingMethod, number: int) -> Mapping[str, Runner]:
+        """Everyone's runner in placement `number`, made anew. Raises Impossible."""
+        rotation = self._rotation(number)
+        self._random.shuffle(self.running)
+        self._code.reload()
+        if method is TimingMethod.GRAPH:
+            return self._graphs(rotation)
+        return self._eager(method, rotation)
+
+    def _rotation(self, number: int) -> Rotation:
+        self.last = self._spacer = None
+        torch.cuda.empty_cache()  # else the allocator hands out the same memory again
+        self._spacer = self._space(self._random.randrange(MOST_SPACE_MIB))
+        self.last = self.rotations.make(self.seed + 1_000_003 * number)
+        return self.last
+
+    def _space(self, mib: int) -> Tensor:
+        return torch.zeros(mib * MIB, dtype=torch.int8, device=self.rotations.inputs.device)
+
+    def fail(self, name: str, error: BaseException) -> None:
+        """Takes a contender out. Raises Impossible where it was the profiler that failed, or what broke the context."""
+        if isinstance(error, NoKernels):
+            raise Impossible(f"{name} cannot be timed by the profiler: {error}") from None
+        self._fail(next(each for each in self.running if each.name == name), error)
+
+    def _fail(self, implementation: Implementation, error: BaseException) -> None:
+        self.failures[implementation.name] = told(error)
+        self.running.remove(implementation)
+
+    def _graphs(self, rotation: Rotation) -> dict[str, Runner]:
+        if self._pool is None:
+            self._pool = GraphPool.on(torch.cuda.current_stream())
+            self._repeats = self._repeats_for(self._captured(self._pool, rotation, 1, verify=True), rotation)
+        # Takes a piece of the pool for as long as the round's captures are made, so that they lie elsewhere each time.
+        _, spacer = self._pool.record(lambda: self._space(self._random.randrange(1, MOST_SPACE_MIB)))
+        captured = self._captured(self._pool, rotation, self._repeats, verify=False)
+        if not _at_equal_addresses(captured) and self._vain_captures < VAIN_CAPTURES:
+            # The first capture may have made the pool grow, and so have found other memory than the others.
+            captured = self._captured(self._pool, rotation, self._repeats, verify=False)
+            self._vain_captures += not _at_equal_addresses(captured)
+        del spacer
+        self.equal_addresses.append(_at_equal_addresses(captured))
+        flush = self._flush if rotation.flushed else None
+        return {name: GraphRunner(each, rotation, flush) for name, each in captured.items()}
+
+    def _captured(self, pool: GraphPool, rotation: Rotation, repeats: int, *, verify: bool) -> dict[str, Captured]:
+        found: dict[str, Captured] = {}
+        for each in list(self.running):
+            try:
+                found[each.name] = capture(
+                    each, self.rotations.mode, rotation, repeats=repeats, pool=pool, verify=verify
+                )
+            except WrongResult as error:
+                self._fail(each, error)
+            except Exception as error:  # many things cannot be captured, each with its own exception
+                torch.cuda.synchronize()
+                raise Impossible(f"{each.name} cannot be captured into a CUDA graph: {_cause(error)}") from None
+        return found
+
+    def _repeats_for(self, captured: Mapping[str, Captured], rotation: Rotation) -> int:
+        """How many passes over the sets one graph makes, so that a replay of the fastest contender is long enough."""
+        if not captured or rotation.overwritten or rotation.flushed:
+            return 1
+        fastest_ms = min(min(GraphRunner(each, rotation, None).run_ms(3)) for each in captured.values())
+        needed = math.ceil(LEAST_REPLAY_MS / max(fastest_ms, LEAST_MS))
+        return max(1, min(MOST_CALLS // len(rotation.sets), needed))
+
+    def _eager(self, method: TimingMethod, rotation: Rotation) -> dict[str, Runner]:
+        kind = ProfilerRunner if method is TimingMethod.PROFILER else EventsRunner
+        # Single calls free their outputs at once, and the next one would find that memory in L2.
+        flush = None if self.rotations.l2 is L2.WARM else self._flush
+        runners: dict[str, Runner] = {}
+        for each in list(self.running):
+            runner = kind(each, self.rotations.mode, rotation, flush)
+            try:
+                runner.run_ms(1)
+            except Exception as error:  # a contender's code may fail in any way
+                self.fail(each.name, error)
+            else:
+                runners[each.name] = runner
+        return runners
+
+
+def _at_equal_addresses(captured: Mapping[str, Captured]) -> bool:
+    """Whether the outputs of every call lie at the same place for all contenders."""
+    return len({each.pointers for each in captured.values()}) <= 1
+
+
+def _cause(error: BaseException) -> str:
+    """What spoilt the capture. Raises the error that broke the CUDA context, if one did."""
+    cause = told(first_cause(error))
+    told(error)
+    gc.collect()  # a capture that failed leaves cycles that hold its memory
+    return cause
