@@ -36,8 +36,8 @@ from warpsmith.workspace.lock import gpu_lock
 ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "benchmark" / "calibration"
 KERNEL, TARGET, TRITON_TESTING = (HERE / name for name in ("kernel.py", "target.py", "triton_testing.py"))
-#: The slow-down that the others are derived from.
-MEASURED_SHARE = 0.15
+#: Rounds of each step towards a slow-down of the share that is wanted.
+STEPS = (8, 24, 24, 48)
 PIECES = ("truth", "identical", "pairs", "methods")
 
 
@@ -129,22 +129,20 @@ class Calibration:
         return {"environment": found.model_dump(mode="json"), "date": time.strftime("%Y-%m-%d", time.gmtime())}
 
     def spins(self) -> Record:
-        """How many operations slow each case down by each share of PLANTED.
-
-        A slow-down grows in proportion to them, so one that is large enough to be measured precisely tells all.
-        """
+        """How many operations slow each case down by each share of PLANTED, found in steps."""
         found: dict[str, list[int]] = {}
         for _, worker in self.cold_processes(["how much to plant"]):
             for rows, mode in TIMED:
-                spin, slower = 1000, 0.0
-                for rounds in (12, 48):
+                spins = [1000] * len(PLANTED)
+                for step, rounds in enumerate(STEPS):
+                    sides = {"base": 0, **{f"planted{i}": spin for i, spin in enumerate(spins)}}
                     plan = TimingPlan(rounds=rounds, most_rounds=rounds)
-                    sides = {"base": 0, "planted": spin}
-                    record = self.measure(Comparison("", sides, rows, mode, seed=rounds, plan=plan), worker)
+                    record = self.measure(Comparison("", sides, rows, mode, seed=step, plan=plan), worker)
                     timing = Timing.model_validate(record["timing"])
-                    slower = 1 / compare(timing, "base", "planted").speedup.value - 1
-                    measured, spin = spin, max(1, round(spin * MEASURED_SHARE / max(slower, 0.01)))
-                found[f"{rows} {mode.value}"] = [round(measured * share / slower) for share in PLANTED]
+                    for i, share in enumerate(PLANTED):
+                        slower = 1 / compare(timing, "base", f"planted{i}").speedup.value - 1
+                        spins[i] = max(1, round(spins[i] * share / max(slower, share / 4)))
+                found[f"{rows} {mode.value}"] = spins
         return {"spins": found}
 
 

@@ -9,7 +9,7 @@ import report_fixtures as run
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.result import FinalOutcome
-from warpsmith.report.report_view import predictions_told, three_way_tables
+from warpsmith.report.report_view import limits, predictions_told, three_way_tables
 
 
 def test_the_winner_is_found_among_the_variants() -> None:
@@ -34,6 +34,11 @@ def test_share_of_the_ceiling_is_the_least_time_over_the_fresh_one() -> None:
 
 def test_there_is_no_share_where_nothing_was_measured_afresh() -> None:
     assert run.context(FinalOutcome.NO_IMPROVEMENT).share_before_and_after(Mode.FULL) is None
+
+
+def test_a_gpu_that_others_computed_on_is_among_the_limits() -> None:
+    alone, shared = limits(run.context()), limits(run.context(shared_with=(17, 23)))
+    assert shared == (*alone, "Other processes computed on the GPU during the run (17, 23): figures may be off.")
 
 
 def test_links_are_relative_to_the_reports_folder() -> None:

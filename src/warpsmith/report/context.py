@@ -31,7 +31,7 @@ class ReportContext(Contract):
 
     `rows` are the three-way measurement: original, optimized and baselines. `diff` is empty where nothing was
     applied. `folder` is where report.md will stand, and plots are linked relative to it. The commands are
-    lines that a person can paste.
+    lines that a person can paste. `shared_with` are processes that computed on the GPU during the run.
     """
 
     request: Request
@@ -46,6 +46,7 @@ class ReportContext(Contract):
     plots: tuple[Plot, ...] = ()
     reproduce_commands: tuple[str, ...] = ()
     revert_commands: tuple[str, ...] = ()
+    shared_with: tuple[int, ...] = ()
 
     @property
     def winner(self) -> Variant | None:

@@ -234,4 +234,7 @@ def limits(context: ReportContext) -> tuple[str, ...]:
         f"triton {environment.triton}, ptxas {environment.ptxas or 'unknown'}"
         f"{', ' + environment.packages_told if environment.packages else ''}."
     )
+    if context.shared_with:
+        processes = ", ".join(map(str, context.shared_with))
+        lines.append(f"Other processes computed on the GPU during the run ({processes}): figures may be off.")
     return tuple(lines)

@@ -29,7 +29,7 @@ from warpsmith.stages.confirmation import confirm
 from warpsmith.stages.optimizer import optimize
 from warpsmith.stages.profiler import profile
 from warpsmith.stages.samples import Samples
-from warpsmith.stages.session import Session
+from warpsmith.stages.session import GPU_SHARED, Session
 from warpsmith.workspace.documents import read_document, write_bytes
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.store import MeasurementStore
@@ -125,6 +125,9 @@ def _session(
     workspace = Workspace(root, run.kernel)
     workspace.create()
     write_bytes(workspace.request, run.request.read_bytes())
+    for event in run.events():
+        if event["event"] == GPU_SHARED:
+            workspace.log(GPU_SHARED, pids=event["pids"])
     original = read_source(run.original)
     write_bytes(workspace.original, original)
     write_bytes(_below(root, stored.source), original)

@@ -16,8 +16,9 @@ from warpsmith.report.diff import unified_diff
 from warpsmith.report.figures import save_plots
 from warpsmith.report.pages import render_html, render_report
 from warpsmith.report.rows import provider_rows
-from warpsmith.stages.session import Session, text_of
+from warpsmith.stages.session import GPU_SHARED, Session, text_of
 from warpsmith.workspace.documents import read_document, write_text
+from warpsmith.workspace.layout import Workspace
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,15 @@ def write_report(
         plots=save_plots(workspace.plots, profile, rows, speedups, search.noise_floor),
         reproduce_commands=(*restore, _command(request)),
         revert_commands=restore,
+        shared_with=_shared_with(workspace),
     )
     write_text(workspace.report_page, render_report(context))
     write_text(workspace.report_html, render_html(context))
+
+
+def _shared_with(workspace: Workspace) -> tuple[int, ...]:
+    """Process ids, from the ledger."""
+    return tuple(sorted({pid for event in workspace.events() if event["event"] == GPU_SHARED for pid in event["pids"]}))
 
 
 def _command(request: Request) -> str:
