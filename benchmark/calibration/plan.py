@@ -18,6 +18,8 @@ TIMED = (
 PLANTED = (0.005, 0.015, 0.02, 0.05)
 #: Rows of the forward passes whose time is read in every way there is.
 READ = (1536, 4096, 9216, 24576, 49152, 98304)
+#: The forward pass of this many rows takes about 50 µs: by it the cost of a comparison is told.
+COST_ROWS = 24576
 #: The twenty pairs: how much faster the candidate is than the original.
 PAIRS = (0.0,) * 6 + (0.02,) * 5 + (0.05,) * 4 + (-0.02,) * 3 + (-0.05,) * 2
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 
 from calibration.page import page
-from calibration.plan import PLANTED
+from calibration.plan import COST_ROWS, PLANTED
 from calibration.plot import save_plot
 from calibration.records import Record, pack_records, read_records
 from warpsmith.contracts.measurement import CaseCheck, Correctness, Timing, TimingMethod
@@ -18,9 +18,6 @@ from warpsmith.contracts.verdict import Interval, Outcome, Verdict
 from warpsmith.verdict.decision import Evidence, decide
 from warpsmith.verdict.statistics import compare, median_ms
 from warpsmith.verdict.thresholds import Thresholds
-
-#: "50 µs" of the cost asked for: the forward pass of this many rows.
-COST_ROWS = 24576
 
 
 @dataclass(frozen=True)
