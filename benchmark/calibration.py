@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from calibration.plan import COLUMNS, PLANTED, READ, TIMED, Comparison, Spins, planned
-from calibration.records import Record, read_records
+from calibrating.plan import COLUMNS, PLANTED, READ, TIMED, Comparison, Spins, planned
+from calibrating.records import Record, read_records
 
 from warpsmith.contracts.case import Case, DType
 from warpsmith.contracts.device import Environment
@@ -34,7 +34,7 @@ from warpsmith.verdict.statistics import compare
 from warpsmith.workspace.lock import gpu_lock
 
 ROOT = Path(__file__).resolve().parents[1]
-HERE = ROOT / "benchmark" / "calibration"
+HERE = ROOT / "benchmark" / "calibrating"
 KERNEL, TARGET, TRITON_TESTING = (HERE / name for name in ("kernel.py", "target.py", "triton_testing.py"))
 #: Rounds of each step towards a slow-down of the share that is wanted.
 STEPS = (8, 24, 24, 48)
@@ -161,7 +161,7 @@ def main() -> None:
         parser.error(f"no piece {', '.join(sorted(unknown))}; there are {', '.join(PIECES)}")
     calibration = Calibration(options.into)
     if options.step == "summarize":
-        from calibration.summary import write_summary  # draws, which needs matplotlib
+        from calibrating.summary import write_summary  # draws, which needs matplotlib
 
         write_summary(options.into)
         return

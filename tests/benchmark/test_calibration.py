@@ -17,7 +17,7 @@ from warpsmith.contracts.measurement import Block, Timing, TimingMethod
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmark"
 sys.path.insert(0, str(BENCHMARK))
 
-from calibration import plan, records, summary  # noqa: E402
+from calibrating import plan, records, summary  # noqa: E402
 
 SPINS = {f"{rows} {mode.value}": [10, 30, 40, 100] for rows, mode in plan.TIMED}
 ENVIRONMENT = {"gpu_name": "H", "driver": "1", "cuda": "2", "torch": "3", "triton": "4"}

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 from command_line import Command
 from simulated_bench import LARGE, SMALL, Benched, put_gpu, record_profile
 from simulated_gpu import SimulatedGpu
-from simulated_run import SOURCE, Run, make_repository
+from simulated_run import SOURCE, TARGET_FILE, Run, make_repository
 
 from warpsmith.contracts.bench import BenchResult
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.measurement import Timing
+from warpsmith.contracts.recording import Recording
 from warpsmith.measure.worker.protocol import Time
-from warpsmith.workspace.documents import read_document
+from warpsmith.project.recordings import RecordedRun
+from warpsmith.project.snapshot import sha256_of
+from warpsmith.workspace.documents import read_document, write_document
 
 ONE = ("bench", "rms_norm", "--case", SMALL, "--mode", "forward")
 
@@ -44,7 +48,7 @@ def test_the_table_has_a_line_a_contender_and_fits_a_hundred_columns(
     assert (ended.exit_code, ended.err) == (ExitCode.DONE, "")
     lines = ended.out.splitlines()
     assert lines[0].startswith(f"rms_norm: {SOURCE} (") and lines[0].endswith("measured on Simulated H200, 2026-01-31")
-    assert "Device time by CUDA-graph replay, L2 cold and warm, equal addresses" in ended.out
+    assert lines[1] == "Device time by CUDA-graph replay, medians of 16 rounds; 95% intervals; speed-up over original."
     places = [index for index, line in enumerate(lines) if ", forward, L2 " in line]
     assert [lines[index] for index in places] == [
         "2048×2048 bf16, forward, L2 cold",
@@ -90,9 +94,9 @@ def test_throttling_and_unequal_addresses_are_told(benched: Benched, gpu: Simula
     gpu._time = disturbed
     told = command(benched.root, *ONE, "--l2", "cold").out
 
-    assert "L2 cold, unequal addresses" in told
     assert "2048×2048 bf16, forward, L2 cold (unequal addresses, cut off by the time cap)" in told
-    assert "note: 32 of 32 blocks ran throttled (software power cap): these figures may be too slow" in told
+    assert "note: rounds that ran throttled (software power cap): original 16 of 16, torch 16 of 16; these" in told
+    assert "\nunequal addresses: the contenders allocate differently" in told
 
 
 @pytest.mark.parametrize(
@@ -100,11 +104,14 @@ def test_throttling_and_unequal_addresses_are_told(benched: Benched, gpu: Simula
     [
         (("--providers", "torch,flash"), "--providers flash: rms_norm has torch"),
         (("--case", "1x1-bf16"), "--case 1x1-bf16: rms_norm has 2048x2048-bf16, "),
+        (("--mode", "full", "--providers", "liger,nope"), "--providers nope: rms_norm has torch, liger"),
         (("--mode", "sideways"), "'sideways' is not one of 'forward', 'backward', 'full'"),
         (("--l2", "hot"), "'hot' is not one of 'cold', 'warm'"),
         (("--method", "wall"), "'wall' is not one of 'graph', 'profiler', 'events'"),
         (("--with", "nowhere.py"), "--with nowhere.py: no such file; . has no Python file"),
         (("--into", "optimization/rms_norm"), "lies among the files of runs"),
+        (("--into", "."), "has files that no bench wrote, such as "),
+        (("--into", "src/warpsmith/kernels"), "has files that no bench wrote, such as "),
     ],
 )
 def test_what_is_not_there_is_a_usage_error_that_names_what_is(
@@ -115,6 +122,61 @@ def test_what_is_not_there_is_a_usage_error_that_names_what_is(
     assert (ended.exit_code, ended.out) == (ExitCode.USAGE, "")
     assert told in " ".join(ended.err.replace("│", " ").split())
     assert gpu.asked == []
+    assert not benched.workspace.directory.parent.exists()
+
+
+def test_a_name_that_is_not_there_is_told_before_a_gpu_or_a_recording_is_missed(
+    benched: Benched, command: Command
+) -> None:
+    wrong = command(benched.root, "bench", "rms_norm", "--case", "nope")
+    assert wrong.exit_code == ExitCode.USAGE
+    assert "--case nope: rms_norm has 2048x2048-bf16, " in wrong.told_err
+
+    right = command(benched.root, *ONE)
+    assert right.exit_code == ExitCode.UNAVAILABLE
+    assert "no GPU here" in right.told_err
+    assert not benched.workspace.directory.parent.exists()
+
+
+def test_a_bench_that_can_answer_nothing_leaves_nothing_behind(profiled: Run, command: Command) -> None:
+    record_profile(profiled)
+    before = {path for path in profiled.root.rglob("*") if "__pycache__" not in path.parts}
+    ended = command(profiled.root, "bench", "rms_norm", "--method", "events")
+
+    assert ended.exit_code == ExitCode.UNAVAILABLE
+    assert {path for path in profiled.root.rglob("*") if "__pycache__" not in path.parts} == before
+
+
+def test_a_kernel_that_is_the_recorded_winner_is_told_how_to_replay_what_was_before_it(
+    profiled: Run, command: Command
+) -> None:
+    record_profile(profiled)
+    original = (profiled.root / SOURCE).read_bytes()
+    recorded = RecordedRun.of(profiled.root / TARGET_FILE, "rms_norm")
+    (profiled.root / SOURCE).write_bytes(winner := original + b"# faster\n")
+    recording = read_document(recorded.document, Recording)
+    applied = recording.result.model_copy(update={"winner": 1, "applied_sha256": sha256_of(winner)})
+    write_document(recorded.document, recording.model_copy(update={"result": applied}))
+
+    ended = command(profiled.root, *ONE)
+    assert ended.exit_code == ExitCode.UNAVAILABLE
+    assert f"before its run, and {SOURCE} is the winner that the run applied" in ended.told_err
+    restore = f"cp benchmark/data/rms_norm/original_rms_norm.py {SOURCE}"
+    assert f"  next: {restore} && warpsmith bench rms_norm\n" in ended.err
+    assert "warpsmith demo" in command(profiled.root, "run", "rms_norm").err
+
+    subprocess.run(restore, shell=True, cwd=profiled.root, check=True)
+    assert command(profiled.root, *ONE).exit_code == ExitCode.DONE
+
+
+def test_an_edited_kernel_is_not_told_to_be_overwritten(profiled: Run, command: Command) -> None:
+    record_profile(profiled)
+    with (profiled.root / SOURCE).open("a") as file:
+        file.write("# edited\n")
+    ended = command(profiled.root, *ONE)
+
+    assert ended.exit_code == ExitCode.UNAVAILABLE
+    assert "cp " not in ended.err and "next: warpsmith bench rms_norm   (on a machine with a GPU)" in ended.err
 
 
 def test_a_folder_of_its_own_takes_everything(

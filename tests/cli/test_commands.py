@@ -11,9 +11,11 @@ import pytest
 from command_line import Command
 from simulated_run import KERNEL_TESTS, SOURCE, TARGET_FILE, Run, make_repository
 
+from warpsmith.cli.flow import Flow
+from warpsmith.cli.overview import told
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ExitCode
-from warpsmith.contracts.result import FinalOutcome, FinalResult
+from warpsmith.contracts.result import FinalOutcome, FinalResult, TestRun
 from warpsmith.workspace.documents import write_document
 
 
@@ -89,6 +91,39 @@ def test_list_shows_every_target_and_what_comes_next_for_it(begun: Run, command:
     ]
 
 
+def test_list_stands_below_each_other_where_it_does_not_fit_beside(begun: Run, command: Command) -> None:
+    name = "a_kernel_with_a_long_name_for_a_line"
+    (begun.root / "benchmark" / f"benchmark_{name}.py").write_text("raise SystemExit('never imported')\n")
+    lines = command(begun.root, "list").out.splitlines()
+
+    assert lines[:2] == [f"{name}  benchmark/benchmark_{name}.py", f"    next: warpsmith profile {name}"]
+    rows = [{"kernel": "k", "next": "warpsmith profile k", "target": "k.py", "problem": None}]
+    assert told(rows, 100) == ["k  warpsmith profile k  k.py"]
+
+
+@pytest.mark.parametrize(("gpu", "after"), [(None, " (no GPU)"), ("a GPU", "")])
+def test_an_applied_winner_is_told_with_how_many_tests_ran_here(
+    begun: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], gpu: str | None, after: str
+) -> None:
+    monkeypatch.setattr("warpsmith.cli.flow.choose", lambda device: gpu)
+    tests = TestRun(
+        command="pytest", passed=True, counts={"passed": 25, "skipped": 82}, duration_s=1.0, output_tail="", reason=None
+    )
+    result = FinalResult(
+        run_id="r",
+        outcome=FinalOutcome.APPLIED,
+        reason="applied in a demonstration copy, whose tests passed here",
+        winner=1,
+        original_sha256="0" * 64,
+        origin=Origin(kind=OriginKind.RECORDED),
+        tests=tests,
+    )
+    Flow.open(begun.root, "rms_norm", as_json=False, quiet=True, interactive=False).tell(result)
+
+    told_result = " ".join(capsys.readouterr().out.split())
+    assert told_result.endswith(f"whose tests passed here: 25 passed, 82 skipped{after}")
+
+
 def test_status_tells_what_happened_last_and_that_nothing_runs(begun: Run, command: Command) -> None:
     begun.workspace.log("begun", run_id="r")
     told = json.loads(command(begun.root, "status", "rms_norm", "--json").out)
@@ -110,18 +145,15 @@ def test_there_is_nothing_to_approve_before_a_run_or_between_gates(tmp_path: Pat
     assert not run.workspace.approvals.exists()
 
 
-def test_run_without_a_terminal_and_without_a_gpu_says_so_in_one_line_and_touches_nothing(
-    tmp_path: Path, command: Command
-) -> None:
+def test_run_without_a_terminal_and_without_a_gpu_says_so_and_touches_nothing(tmp_path: Path, command: Command) -> None:
     root = make_repository(tmp_path)
     before = tree_of(root)
     ended = command(root, "run", "rms_norm", "--quiet")
     assert ended.exit_code == ExitCode.UNAVAILABLE
-    assert ended.err.splitlines() == [
+    assert ended.told_err == (
         "warpsmith: no GPU here (NVML finds no NVIDIA GPU), and no recording of rms_norm in "
-        f"{root / 'benchmark/data/rms_norm'}",
-        "  next: warpsmith doctor",
-    ]
+        f"{root / 'benchmark/data/rms_norm'} next: warpsmith doctor"
+    )
     assert tree_of(root) == before
     assert set(before) == {SOURCE, TARGET_FILE, KERNEL_TESTS, "warpsmith.yaml"}
 

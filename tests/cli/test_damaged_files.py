@@ -124,7 +124,7 @@ def test_one_damaged_workspace_hides_no_other_kernel_in_the_list(pending: Run, c
     assert (damaged["kernel"], damaged["next"]) == ("rms_norm", f"mv {path} {path}.damaged")
     assert damaged["problem"].startswith(f"{path} is damaged: expected a Profile as JSON")
     assert (whole["kernel"], whole["next"], whole["problem"]) == ("softmax", "warpsmith profile softmax", None)
-    shown = command(pending.root, "list").out
+    shown = command(pending.root, "list").told
     assert f"{path} is damaged" in shown and "warpsmith profile softmax" in shown
 
 

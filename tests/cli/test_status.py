@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,15 @@ def test_a_person_reads_all_of_it_line_by_line() -> None:
     ]
 
 
+def test_of_many_earlier_runs_the_newest_are_listed_and_the_others_counted() -> None:
+    runs = tuple(RunSummary(run_id=f"20260101T0000{n:02}Z-000000", damaged="gone") for n in range(27, 0, -1))
+    lines = told(replace(RUNNING, earlier=runs))
+
+    listed = lines[lines.index("earlier runs:") + 1 : -1]
+    assert [line.split(":")[0].strip() for line in listed[:-1]] == [run.run_id for run in runs[:10]]
+    assert listed[-1] == "  and 17 more; `warpsmith status rms_norm --json` lists all"
+
+
 def test_a_program_reads_the_same_under_names_that_stay() -> None:
     data = json.loads(json.dumps(as_data(RUNNING)))
     assert set(data) == {"kernel", "run", "running", "progress", "next", "last_event", "history"}
@@ -266,7 +276,7 @@ def test_a_damaged_run_in_the_history_is_told_and_breaks_nothing(tmp_path: Path,
     (run.workspace.history / EARLIER_ID / "report.json").write_text("{")
     ended = command(run.root, "status", "rms_norm")
     assert ended.exit_code == ExitCode.DONE
-    assert f"  {EARLIER_ID}: damaged: " in ended.out
+    assert f"{EARLIER_ID}: damaged: " in ended.told
 
 
 def test_the_report_of_an_earlier_run_is_shown_by_how_its_id_begins(tmp_path: Path, command: Command) -> None:
@@ -283,7 +293,7 @@ def test_a_report_of_an_unknown_or_unfinished_run_is_a_usage_error(tmp_path: Pat
     run = with_an_earlier_run(make_repository(tmp_path))
     ended = command(run.root, "report", "rms_norm", "--run", "1999")
     assert ended.exit_code == ExitCode.USAGE
-    assert f"no run of rms_norm has the id '1999'; there are: {RUN_ID}, {EARLIER_ID}" in ended.err
+    assert f"no run of rms_norm has the id '1999'; there are: {RUN_ID}, {EARLIER_ID}" in ended.told_err
     ended = command(run.root, "report", "rms_norm", "--run", RUN_ID)
     assert ended.exit_code == ExitCode.USAGE
     assert f"nothing in run {RUN_ID} of rms_norm to report on" in ended.err

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import ctypes
+import random
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -13,12 +16,16 @@ from torch import Tensor
 from warpsmith.contracts.case import Case, Cost, DType, Mode
 from warpsmith.contracts.measurement import L2, Memory, Timing, TimingMethod, TimingPlan
 from warpsmith.contracts.target import Inputs, Target
+from warpsmith.measure.timing import code as timing_code
 from warpsmith.measure.timing.ceilings import FOOTPRINTS_BYTES, inspect_device
 from warpsmith.measure.timing.code import LoadedCode
 from warpsmith.measure.timing.compare import time_contenders
+from warpsmith.measure.timing.contest import Contest
 from warpsmith.measure.timing.host import measure_host_time
 from warpsmith.measure.timing.memory import measure_memories
+from warpsmith.measure.timing.rotation import RotationMaker
 from warpsmith.measure.worker.implementation import Implementation
+from warpsmith.measure.worker.inputs import InputMaker
 from warpsmith.verdict.statistics import compare
 
 pytestmark = pytest.mark.gpu
@@ -46,7 +53,7 @@ def target_of(overwrites: tuple[str, ...] = ()) -> Target:
         make_inputs=make_inputs,
         call=lambda module, inputs: None,
         reference=lambda inputs: torch.nn.functional.silu(inputs["x"]),
-        cost=lambda case, mode: Cost(bytes_moved=1, flops=0),
+        cost=lambda case, mode: Cost(bytes_moved=2 * 2 * case.axes["M"] * case.axes["N"], flops=0),
         cases=(LARGE, FITS, SMALL),
         differentiable=("x",),
         overwrites=overwrites,
@@ -154,15 +161,60 @@ def test_a_set_that_fits_in_l2_is_read_faster_from_there() -> None:
     assert median_ms(warm) < 0.9 * median_ms(cold)
 
 
-def test_each_placement_lies_elsewhere_and_has_other_values() -> None:
-    addresses: set[int] = set()
+@pytest.mark.parametrize("case", [LARGE, SMALL])
+def test_each_placement_has_its_inputs_and_outputs_elsewhere_and_other_values(case: Case) -> None:
+    inputs, outputs, values = set[int](), set[int](), set[float]()
+    with torch.cuda.stream(torch.cuda.Stream(device())):
+        rotations = RotationMaker(InputMaker(target_of(), case, Mode.FORWARD, device()), L2.COLD)
+        contest = Contest([side("a", silu)], rotations, seed=3)
+        contest.warm_up()
+        for number in range(12):
+            runners: Any = contest.runners(TimingMethod.GRAPH, number)
+            assert contest.last is not None
+            x = contest.last.sets[0].inputs["x"]
+            inputs.add(x.data_ptr())
+            values.add(float(x.float().sum()))
+            outputs.add(runners["a"].captured.pointers[0])
+            del x, runners  # gives its memory back before the next is made
+    assert len(values) == 12
+    # Distances are drawn: now and then one comes twice.
+    assert len(inputs) >= 9, sorted(map(hex, inputs))
+    assert len(outputs) >= 9, sorted(map(hex, outputs))
 
-    def noted(inputs: Inputs) -> Tensor:
-        addresses.add(inputs["x"].data_ptr())
-        return silu(inputs)
 
-    timing = timed(side("a", noted))
-    assert len(addresses) > timing.input_sets
+def test_calls_of_a_warm_graph_write_where_those_before_did_and_those_of_a_cold_one_do_not() -> None:
+    def places_by(l2: L2) -> tuple[int, int]:
+        """How many calls the last capture made, and how many places they wrote to."""
+        places: list[int] = []
+
+        def noted(inputs: Inputs) -> Tensor:
+            y = silu(inputs)
+            places.append(y.data_ptr())
+            return y
+
+        timing = timed(side("a", noted), case=FITS, l2=l2, plan=TimingPlan(rounds=2, most_rounds=2))
+        assert (timing.method, timing.failures) == (TimingMethod.GRAPH, {})
+        last = places[-timing.calls_per_sample :]
+        return len(last), len(set(last))
+
+    warm_calls, warm_places = places_by(L2.WARM)
+    assert (warm_calls > 4, warm_places <= 4) == (True, True), (warm_calls, warm_places)
+    cold_calls, cold_places = places_by(L2.COLD)
+    assert cold_places == cold_calls > 4
+
+
+def test_a_gather_that_reads_little_of_what_it_is_handed_has_l2_flushed() -> None:
+    def with_rows(case: Case, device: Any, generator: torch.Generator) -> Inputs:
+        return {**make_inputs(case, device, generator), "rows": torch.arange(0, 2048, 128, device=device)}
+
+    def gather(inputs: Inputs) -> Tensor:
+        return inputs["x"][inputs["rows"]]
+
+    read_and_written = Cost(bytes_moved=2 * 16 * 4096 * 2, flops=0)
+    target = replace(target_of(), make_inputs=with_rows, reference=gather, cost=lambda case, mode: read_and_written)
+    timing = timed(side("a", gather), side("b", gather), case=FITS, target=target)
+    assert (timing.method, timing.l2_flushed, timing.failures) == (TimingMethod.GRAPH, True, {})
+    assert_no_difference(timing, 0.03)
 
 
 def test_one_that_waits_for_the_device_has_all_timed_by_the_profiler_and_harms_no_later_comparison() -> None:
@@ -208,7 +260,7 @@ def test_an_input_that_is_overwritten_has_its_values_at_each_call(method: Timing
         return inputs["x"].relu_()
 
     timing = timed(side("a", relu_in_place), target=target_of(overwrites=("x",)), method=method)
-    assert (timing.method, timing.failures) == (method, {})
+    assert (timing.method, timing.failures, timing.l2_flushed) == (method, {}, True)
     assert timing.calls_per_sample == (timing.input_sets if method is TimingMethod.GRAPH else 1)
     assert float(tally.calls) > 12
     # Half of all normal values are negative, and none of overwritten ones.
@@ -293,23 +345,67 @@ class DoubleBackward(torch.autograd.Function):
         return result
 
 
+class Unloading:
+    """The driver's library, as far as it unloads; what it answers is kept."""
+
+    c_void_p = ctypes.c_void_p
+
+    def __init__(self) -> None:
+        self.answers: list[int] = []
+
+    def CDLL(self, name: str) -> Unloading:
+        self.library = ctypes.CDLL(name)
+        return self
+
+    def cuModuleUnload(self, module: ctypes.c_void_p) -> int:
+        self.answers.append(self.library.cuModuleUnload(module))
+        return self.answers[-1]
+
+
+def assert_doubles(x: Tensor, kernel: Any) -> None:
+    """By that kernel, launched at once and from a graph."""
+    y, launched = double(x)
+    assert launched is kernel
+    torch.testing.assert_close(y, 2 * x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y, _ = double(x)
+    graph.replay()
+    torch.testing.assert_close(y, 2 * x)
+
+
 def test_code_is_loaded_elsewhere_and_computes_the_same_eagerly_and_in_a_graph() -> None:
-    x, code = torch.randn(5000, device=device()), LoadedCode()
+    x, code, draw = torch.randn(5000, device=device()), LoadedCode(), random.Random(0)
     with code.watching():
         _, kernel = double(x)
-    places = [kernel.function]
+    modules = [kernel.module]
     for _ in range(3):
-        code.reload()
-        places.append(kernel.function)
-        y, launched = double(x)
-        assert launched is kernel
-        torch.testing.assert_close(y, 2 * x)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            y, _ = double(x)
-        graph.replay()
-        torch.testing.assert_close(y, 2 * x)
-    assert len(set(places)) == 4
+        code.reload(draw)
+        assert kernel.module not in (modules[0], modules[-1])  # both are still there
+        modules.append(kernel.module)
+        assert_doubles(x, kernel)
+
+
+def test_copies_of_code_are_unloaded_and_take_no_more_memory_the_more_often_it_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unloading = Unloading()
+    monkeypatch.setattr(timing_code, "ctypes", unloading)
+    x, code, draw = torch.randn(5000, device=device()), LoadedCode(), random.Random(0)
+    with code.watching():
+        _, kernel = double(x)
+    code.reload(draw)
+    assert_doubles(x, kernel)
+    torch.cuda.empty_cache()
+    free_bytes, _ = torch.cuda.mem_get_info()
+    for _ in range(200):
+        code.reload(draw)
+    assert_doubles(x, kernel)
+    torch.cuda.empty_cache()
+    assert free_bytes - torch.cuda.mem_get_info()[0] <= 64 << 20
+    # All but those that are in place: one to three a time.
+    assert len(unloading.answers) >= 200
+    assert set(unloading.answers) == {0}  # CUDA_SUCCESS
 
 
 def test_code_that_a_pass_backward_launched_is_loaded_anew_too() -> None:
@@ -320,21 +416,24 @@ def test_code_that_a_pass_backward_launched_is_loaded_anew_too() -> None:
         torch.autograd.grad(y, x, torch.ones_like(y))
     (kernel,) = DoubleBackward.kernels
     before = kernel.function
-    code.reload()
+    code.reload(random.Random(0))
     assert kernel.function != before
 
 
 def test_each_placement_of_a_kernel_of_tritons_runs_code_of_its_own() -> None:
-    places: set[int] = set()
+    places: list[int] = []
 
     def noted(inputs: Inputs) -> Tensor:
         y, kernel = double(inputs["x"])
-        places.add(kernel.function)
+        if kernel.function not in places[-1:]:
+            places.append(kernel.function)
         return y
 
     timing = timed(side("a", noted), side("b", lambda inputs: double(inputs["x"])[0]))
     assert (timing.method, timing.failures, timing.same_addresses) == (TimingMethod.GRAPH, {}, True)
     assert len(places) == 1 + 12  # the warm-up's, and one a round
+    # The place of one that was unloaded may be taken again.
+    assert len(set(places)) > len(places) / 2, list(map(hex, places))
     assert_no_difference(timing, 0.01)
 
 

@@ -61,6 +61,12 @@ def test_a_folder_that_holds_something_is_left_alone(repository: Path, tmp_path:
     assert files(tmp_path / "copy") == {"mine"}
 
 
+def test_a_folder_is_no_source_to_copy_a_repository_with(repository: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="found the folder 'tests'"):
+        copy_repository(repository, tmp_path / "copy", source="tests", original=b"before")
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_copy_that_fails_leaves_nothing_where_it_was_to_be(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,10 @@ import report_fixtures as run
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.result import FinalOutcome
+from warpsmith.contracts.verdict import Outcome
 from warpsmith.report.context import Plot
 from warpsmith.report.pages import render_comparison, render_profile, render_report, render_variant_notes
+from warpsmith.stages.confirmation import CONFIRMING_PROCESSES
 
 Golden = Callable[[str, str], None]
 RECORDED = Origin(kind=OriginKind.RECORDED, gpu=run.GPU, date="2026-11-29")
@@ -142,6 +144,57 @@ def test_the_report_is_as_it_was(golden: Golden, outcome: FinalOutcome) -> None:
 )
 def test_the_first_line_of_a_report_says_the_outcome(outcome: FinalOutcome, said: str) -> None:
     assert render_report(run.context(outcome)).splitlines()[0].startswith(said)
+
+
+def test_a_report_says_what_its_intervals_rest_on_in_rounds_and_processes() -> None:
+    page = render_report(run.context())
+
+    assert "in 20 rounds a case and process. In a round the sides are timed in turn" in page
+    assert "confirmed in three cold processes, everything else in one." in page and CONFIRMING_PROCESSES == 3
+    assert "Noise floor of the goal metric" in page
+    assert " block" not in page.split("## How sure")[1].split("## What it costs")[0]
+
+
+def test_the_three_way_table_says_who_was_timed_together_and_who_was_not() -> None:
+    rows = tuple(row.model_copy(update={"apart": row.provider == "liger"}) for row in run.provider_rows())
+    page = render_report(run.context(rows=rows))
+
+    assert "All of a row were timed together in one comparison" in page
+    assert "\nliger was timed in a comparison of its own.\n" in page
+    assert "\ntorch was timed" not in page
+
+
+def test_words_of_the_guardrails_and_the_outcomes_are_explained_where_they_occur() -> None:
+    first, *others = run.variants()
+    assert first.verdict is not None
+    unsure = first.verdict.model_copy(update={"outcome": Outcome.INCONCLUSIVE})
+    verdict = run.accepted()
+    without = run.context().result.model_copy(update={"confirmation": verdict.model_copy(update={"guardrails": ()})})
+
+    words = (
+        "A specialization is a kernel",
+        "The level of host time drifts",
+        "Inconclusive: the interval does not tell",
+    )
+    explained = render_report(run.context(variants=(first.model_copy(update={"verdict": unsure}), *others)))
+    plain = render_report(run.context(result=without))
+    assert ([word in explained for word in words], [word in plain for word in words]) == ([True] * 3, [False] * 3)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [render_profile(run.profile()), render_comparison(run.variants(), 1, "all tried"), render_report(run.context())],
+    ids=["profile", "comparison", "report"],
+)
+def test_every_page_with_times_says_once_what_they_compare_to(page: str) -> None:
+    assert page.count("Compare within a row: absolute times move") == 1
+
+
+def test_a_profile_names_the_statistic_of_host_time_and_what_it_compares_to() -> None:
+    page = render_profile(run.profile())
+
+    assert "the lower quartile of the calls" in page
+    assert "host time drifts from process to process: only figures of one comparison compare" in page
 
 
 def test_the_diff_stays_whole_where_the_source_itself_has_a_fence() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import report_fixtures as run
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
@@ -12,6 +13,7 @@ from warpsmith.contracts.case import Mode
 from warpsmith.report.plots import VERMILLION, memory_figure, speed_figure, speedup_figure
 
 CAPTION = "rms_norm, measured on NVIDIA H200, 2026-11-29"
+INTERVAL = "median and 95% interval"
 MODES = ["forward", "backward", "full"]
 SIZES = ["2048×2048", "8192×4096", "8192×8192", "4096×16384", "32768×2048"]
 
@@ -35,6 +37,22 @@ def test_speed_has_a_panel_a_mode_and_a_line_a_provider() -> None:
     assert figure.axes[0].get_ylabel() == "time (µs), lower is better"
     assert legend(figure) == ["original", "optimized", "liger", "torch", "torch_compile"]
     assert figure.get_supxlabel() == CAPTION
+
+
+@pytest.mark.parametrize("modes", [[Mode.FORWARD], list(Mode)])
+def test_a_caption_fits_under_its_figure_however_few_panels_there_are(modes: list[Mode]) -> None:
+    caption = f"rms_norm, recorded on NVIDIA RTX PRO 6000 Blackwell Server Edition, 2026-11-29; L2 cold; {INTERVAL}"
+    rows = [row for row in run.provider_rows() if row.mode in modes]
+    figures = (
+        speed_figure(rows, caption),
+        memory_figure(rows, caption),
+        speedup_figure(run.case_speedups(modes=modes), caption),
+    )
+    for figure in figures:
+        FigureCanvasAgg(figure).draw()
+        shown = figure._supxlabel.get_window_extent()
+        assert shown.x0 >= 0 and shown.x1 <= figure.bbox.x1 and shown.y0 >= 0
+        assert " ".join(figure.get_supxlabel().split()) == caption
 
 
 def test_speed_runs_along_the_tuning_cases_alone() -> None:
@@ -80,7 +98,7 @@ def test_speedups_tell_tuning_from_held_out_and_show_the_noise() -> None:
     figure = speedup_figure(run.case_speedups(), CAPTION, 0.0012)
 
     assert titles(figure) == MODES
-    assert legend(figure) == ["tuning", "held-out", "noise floor, ±0.12%"]
+    assert legend(figure) == ["tuning", "held-out", "noise floor of the goal, ±0.12%"]
     assert [axes.get_xlabel() for axes in figure.axes] == ["speed-up over the original"] * 3
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()][-1] == "4096×4096 bf16 layout=row_strided"
 

@@ -20,17 +20,17 @@ def row(provider: str, **changes: object) -> ProviderRow:
         "mode": Mode.FORWARD,
         "time_ms": Interval(value=2.0, low=2.0, high=2.0),
         "method": TimingMethod.GRAPH,
-        "blocks": 2,
+        "rounds": 2,
         "samples": 6,
     }
     return ProviderRow.model_validate({**values, **changes})
 
 
 def test_a_row_holds_time_memory_and_how_much_was_measured() -> None:
-    timing = run.timing(CASE, Mode.FORWARD, {"torch": [(1.0, 2.0, 3.0)] * 2, "original": [(2.0,)] * 3})
+    timing = run.timing(CASE, Mode.FORWARD, {"torch": [(1.0, 2.0, 3.0)] * 2, "original": [(2.0,)] * 2})
 
     assert provider_rows([timing], [run.memory(CASE, Mode.FORWARD, torch=4096)]) == (
-        row("original", blocks=3, samples=3),
+        row("original", samples=2),
         row("torch", peak_bytes=4096),
     )
 
@@ -44,7 +44,7 @@ def test_memory_of_another_mode_is_not_taken() -> None:
 def test_a_contender_that_failed_has_a_reason_and_no_time() -> None:
     timing = run.timing(CASE, Mode.FORWARD, {}, failures={"liger": "out of memory"})
 
-    assert provider_rows([timing]) == (row("liger", time_ms=None, blocks=0, samples=0, unavailable="out of memory"),)
+    assert provider_rows([timing]) == (row("liger", time_ms=None, rounds=0, samples=0, unavailable="out of memory"),)
 
 
 def test_of_two_comparisons_of_a_case_the_first_counts() -> None:
@@ -53,5 +53,5 @@ def test_of_two_comparisons_of_a_case_the_first_counts() -> None:
 
     assert provider_rows([together, apart]) == (
         row("original"),
-        row("torch", method=TimingMethod.EVENTS, blocks=1, samples=1),
+        row("torch", method=TimingMethod.EVENTS, rounds=1, samples=1, apart=True),
     )

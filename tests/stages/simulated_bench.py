@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def put_gpu(monkeypatch: pytest.MonkeyPatch, root: Path) -> SimulatedGpu:
     monkeypatch.setattr("warpsmith.stages.session.require_nvidia", lambda: None)
     monkeypatch.setattr("warpsmith.stages.session.choose", lambda device: gpu)
     monkeypatch.setattr("warpsmith.stages.session._live_workers", lambda *_: workers)
+    monkeypatch.setattr("warpsmith.stages.bench_request.worker_without_gpu", lambda _: nullcontext(SimulatedGpu(root)))
     monkeypatch.setattr("warpsmith.stages.recording.choose", lambda device: gpu)
     return workers
 

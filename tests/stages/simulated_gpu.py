@@ -99,6 +99,11 @@ def no_change(work: Work) -> float:
     return 1.0
 
 
+def killed_by_torch(question: AnyQuestion) -> str | None:
+    """A `worker_failure`: whatever the provider takes part in comes down with it."""
+    return "signal 11" if any(c.name == TORCH for c in getattr(question, "contenders", ())) else None
+
+
 @functools.cache
 def real_target() -> Target:
     return load_target(str(REPOSITORY / TARGET_FILE))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from simulated_bench import LARGE, SMALL, TORCH, Benched, put_gpu, record_profile, row_of
-from simulated_gpu import CASES, SimulatedGpu
+from simulated_gpu import CASES, SimulatedGpu, killed_by_torch
 from simulated_kernel import Work
 from simulated_run import KERNEL, SOURCE, Run, make_repository
 
@@ -21,6 +21,7 @@ from warpsmith.contracts.verdict import Interval
 from warpsmith.measure.worker.protocol import AnyQuestion, MeasureHostTime, MeasureMemory, Time
 from warpsmith.report.bench_rows import finding
 from warpsmith.report.bench_view import bench_lines
+from warpsmith.verdict.decision import MIN_ROUNDS
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.runs import archive
 
@@ -86,7 +87,31 @@ def test_a_speedup_is_over_the_original_with_its_interval(benched: Benched, gpu:
     ],
 )
 def test_what_an_interval_around_one_says_depends_on_its_width(low: float, high: float, found: Finding) -> None:
-    assert finding(Interval(value=(low + high) / 2, low=low, high=high), 0.01) is found
+    assert finding(Interval(value=(low + high) / 2, low=low, high=high), MIN_ROUNDS, 0.01) is found
+
+
+def test_few_rounds_are_inconclusive_however_narrow_their_interval() -> None:
+    sure = Interval(value=2.0, low=2.0, high=2.0)
+    assert finding(sure, MIN_ROUNDS - 1, 0.01) is Finding.INCONCLUSIVE
+    assert finding(sure, MIN_ROUNDS, 0.01) is Finding.FASTER
+
+
+def test_one_round_is_no_finding(benched: Benched, gpu: SimulatedGpu) -> None:
+    measured = gpu._time
+
+    def once(question: Time) -> Timing:
+        timing = measured(question)
+        first = tuple(block for block in timing.blocks if block.round == 0)
+        return timing.model_copy(update={"blocks": first, "capped": True})
+
+    gpu._time = once
+    result = benched(cases=(LARGE,), modes=(Mode.FORWARD,))
+
+    assert (row_of(result, "torch", case=LARGE).finding, row_of(result, "torch", case=LARGE).rounds) == (
+        Finding.INCONCLUSIVE,
+        1,
+    )
+    assert "8192×8192 bf16, forward, L2 cold (1 of at least 8 rounds, cut off by the time cap)" in bench_lines(result)
 
 
 def test_warm_rows_are_there_only_where_the_working_set_fits_l2(benched: Benched, gpu: SimulatedGpu) -> None:
@@ -198,6 +223,15 @@ def test_a_comparison_that_kills_the_worker_costs_only_its_own_rows(benched: Ben
 
     assert row_of(result, "original", case=LARGE).unavailable == "died: signal 11"
     assert row_of(result, "original").time_ms is not None
+
+
+def test_a_provider_that_kills_the_worker_costs_only_its_own_row(benched: Benched, gpu: SimulatedGpu) -> None:
+    gpu.worker_failure = killed_by_torch
+    result = benched(cases=(LARGE,), modes=(Mode.FORWARD,), files=(benched.source("other"),))
+
+    assert row_of(result, "torch", case=LARGE).unavailable == "died: signal 11"
+    assert row_of(result, "other", case=LARGE).finding is not None
+    assert f"{LARGE} forward: without torch, died: signal 11" in benched.told.lines
 
 
 def test_where_nothing_runs_there_is_no_result(benched: Benched, gpu: SimulatedGpu) -> None:

@@ -14,10 +14,11 @@ from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ApprovalRequired, PreflightError, Rejected, UsageError
+from warpsmith.contracts.measurement import OPTIMIZED, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, RunState, SearchResult
 from warpsmith.measure.worker.protocol import AnyQuestion, Time
-from warpsmith.stages.checkpoints import approve, state_of
+from warpsmith.stages.checkpoints import approve, next_step, state_of
 from warpsmith.stages.runs import Options, begin, take_back_unproven
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.ledger import Ledger
@@ -64,6 +65,31 @@ def test_the_bytes_that_were_measured_are_the_bytes_that_are_applied(optimized: 
     assert result.style == "no style command is configured"
     assert read_document(optimized.workspace.final_result, FinalResult) == result
     assert state_of(optimized.workspace) is RunState.DONE
+
+
+def test_a_winner_that_an_answer_does_not_have_is_not_confirmed(optimized: Run) -> None:
+    measured = optimized.gpu._time
+
+    def without(question: Time) -> Timing:
+        timing = measured(question)
+        gone = {OPTIMIZED} if question.case.role is Role.HELD_OUT else set()
+        return timing.model_copy(update={"blocks": tuple(b for b in timing.blocks if b.contender not in gone)})
+
+    optimized.gpu._time = without
+    result = optimized.finalize()
+
+    assert result.outcome is FinalOutcome.NOT_CONFIRMED
+    assert "it was not timed, and nothing says why" in result.reason
+
+
+def test_a_production_file_that_is_no_longer_what_the_run_applied_is_told_by_the_next_step(optimized: Run) -> None:
+    optimized.finalize()
+    assert next_step(optimized.workspace, "rms_norm").why == "the run is finished"
+
+    optimized.production.write_bytes(original_of(optimized))
+    told = next_step(optimized.workspace, "rms_norm")
+    assert told.why == f"the run is finished; the production file, {SOURCE}, is no longer what this run applied"
+    assert (told.state, told.command) == (RunState.DONE, "warpsmith report rms_norm")
 
 
 def test_the_report_has_the_diff_the_confirmation_and_the_plots(optimized: Run) -> None:

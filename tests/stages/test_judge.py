@@ -174,7 +174,7 @@ def test_a_faster_candidate_that_takes_twice_as_long_to_compile_is_rejected(prof
 
     assert found.verdict is not None and found.verdict.outcome is Outcome.REJECTED
     assert found.verdict.reasons[0] == (
-        "cold compile time, 8192x8192-bf16: 0.5 s to 1 s; allowed is at most 50% or 0.2 s more"
+        "cold compile time (least of 3), 8192x8192-bf16: 0.5 s to 1 s; allowed is at most 50% or 0.2 s more"
     )
 
 
@@ -190,6 +190,20 @@ def test_a_candidate_whose_memory_cannot_be_measured_fails(profiled: Run, bench:
     profiled.gpu.worker_failure = lambda question: "signal 9" if question.kind == "memory" else None
     found = judged(profiled, bench)
     assert (found.status, found.detail, found.verdict) == (VariantStatus.FAILED, "died: signal 9", None)
+
+
+def test_a_candidate_that_an_answer_does_not_have_is_rejected(profiled: Run, bench: Bench) -> None:
+    measured = profiled.gpu._time
+
+    def without(question: Time) -> Timing:
+        timing = measured(question)
+        return timing.model_copy(update={"blocks": tuple(b for b in timing.blocks if b.contender == "original")})
+
+    profiled.gpu._time = without
+    found = judged(profiled, bench)
+
+    assert found.verdict is not None and found.verdict.outcome is Outcome.REJECTED
+    assert all("it was not timed, and nothing says why" in reason for reason in found.verdict.reasons)
 
 
 def test_slower_over_too_few_rounds_is_measured_longer_and_then_left_undecided(
@@ -209,7 +223,11 @@ def test_slower_over_too_few_rounds_is_measured_longer_and_then_left_undecided(
     assert LONGER in plans
     assert found.verdict is not None and found.verdict.outcome is Outcome.INCONCLUSIVE
     then = "kept as inconclusive after a longer run"
-    assert found.verdict.reasons == tuple(
-        f"only 5 rounds fitted the time cap at {case.name}, full, of at least 8: {then}"
-        for case in bench.spec.tuning_cases
+    comparisons = len(bench.spec.cases) * len(Mode)
+    assert found.verdict.reasons == (
+        *(
+            f"only 5 rounds fitted the time cap at {case.name}, full, of at least 8: {then}"
+            for case in bench.spec.tuning_cases
+        ),
+        f"and {comparisons - 3} more comparisons of too few rounds",
     )

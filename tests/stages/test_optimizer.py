@@ -12,10 +12,12 @@ from simulated_run import Run
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError, Rejected, Unavailable
+from warpsmith.contracts.measurement import Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.variant import Variant, VariantStatus
 from warpsmith.contracts.verdict import Outcome
 from warpsmith.measure.worker.protocol import AnyQuestion, Time
+from warpsmith.stages.judge import LONGER
 from warpsmith.workspace.documents import read_document, write_document
 
 
@@ -130,6 +132,32 @@ def test_a_noise_floor_that_raises_the_bar_is_told(profiled: Run) -> None:
 
     assert floor is not None
     assert f"noise floor {floor:.2%}: a win must exceed {2 * floor:.2%}" in profiled.told.lines
+
+
+@pytest.mark.parametrize(
+    ("longer_rounds", "reason"),
+    [
+        (3, "how far noise reaches is not known: only 3 rounds fitted the time cap at "),
+        (8, "every strategy that the profile recommends was tried"),
+    ],
+)
+def test_a_noise_floor_of_too_few_rounds_is_measured_longer_and_else_ends_the_search(
+    profiled: Run, longer_rounds: int, reason: str
+) -> None:
+    recommend_only(profiled, "needless_initialisation")
+    measured = profiled.gpu._time
+
+    def capped(question: Time) -> Timing:
+        rounds = longer_rounds if question.plan == LONGER else 1
+        timing = measured(question)
+        kept = tuple(block for block in timing.blocks if block.round < rounds)
+        return timing.model_copy(update={"blocks": kept, "capped": True})
+
+    profiled.gpu._time = capped
+    result = profiled.optimize()
+
+    assert result.stop_reason.startswith(reason)
+    assert (result.noise_floor is None, result.variants) == ((True, ()) if longer_rounds == 3 else (False, (1,)))
 
 
 def test_a_slower_variant_is_recorded_and_left_behind(profiled: Run) -> None:

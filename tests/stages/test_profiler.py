@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from simulated_gpu import CASES
+from simulated_gpu import CASES, killed_by_torch
 from simulated_kernel import BACKWARD, FORWARD
 from simulated_run import KERNEL_TESTS, SOURCE, TARGET_FILE, Run
 
@@ -93,6 +93,33 @@ def test_a_host_time_that_cannot_be_had_is_no_end_of_the_profile(run: Run) -> No
     assert profile.launch_overheads == ()
     assert profile.no_launch_overhead == {Mode.FORWARD: "died: signal 11", Mode.BACKWARD: "died: signal 11"}
     assert "- No host time of forward: died: signal 11." in run.workspace.profile_page.read_text()
+
+
+def test_a_provider_that_kills_the_worker_is_left_out_with_the_reason(run: Run) -> None:
+    run.gpu.worker_failure = killed_by_torch
+    profile = run.profile()
+
+    rows = {(row.provider, row.time_ms is None, row.unavailable) for row in profile.baselines}
+    assert rows >= {("original", False, None), ("torch", True, "died: signal 11")}
+    assert {row.provider for row in profile.baselines if row.peak_bytes} == {"original"}
+    for told in (
+        f"{SMALL} full: without torch, died: signal 11",
+        f"{SMALL}: peak memory without torch, died: signal 11",
+    ):
+        assert told in run.told.lines
+
+
+def test_a_provider_without_a_peak_leaves_the_others_theirs(run: Run) -> None:
+    run.gpu.worker_failure = lambda question: killed_by_torch(question) if question.kind == "memory" else None
+    rows = run.profile().baselines
+
+    assert {(row.provider, row.peak_bytes) for row in rows if row.time_ms} == {("original", 1 << 20), ("torch", None)}
+
+
+def test_an_original_that_kills_the_worker_by_itself_ends_the_profile(run: Run) -> None:
+    run.gpu.worker_failure = lambda question: "signal 11" if question.kind == "time" else None
+    with pytest.raises(WorkerError, match="signal 11"):
+        run.profile()
 
 
 def test_the_snapshot_is_the_production_file_and_the_production_file_is_untouched(profiled: Run) -> None:

@@ -8,34 +8,29 @@ import itertools
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from simulated_gpu import ENVIRONMENT
 from simulated_run import KERNEL, KERNEL_TESTS, TARGET_FILE, Run, make_repository
+from tampering import Record, double_the_original, edit, edit_answer, records, rewrite, told, verified
 
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
 from warpsmith.contracts.result import FinalOutcome, SearchResult
-from warpsmith.contracts.verification import Verification
 from warpsmith.measure.worker.protocol import PROTOCOL_VERSION, AnyQuestion, WorkerFailure, identity_of
-from warpsmith.project.config import load_config
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.report import figures
 from warpsmith.stages.optimizer import optimize
 from warpsmith.stages.profiler import profile
 from warpsmith.stages.recording import recording_of
 from warpsmith.stages.samples import damage_of, samples_of
-from warpsmith.stages.verify import verify
 from warpsmith.workspace.documents import read_document, write_bytes
-from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.runs import archive
 from warpsmith.workspace.store import content_sha256
 
-Record = dict[str, Any]
 #: What the three stages write beside the files of variants.
 WRITTEN = (
     *("profile.json", "profile.md", "benchmarks/v0_baseline.csv", "sweep.csv", "comparison.json", "comparison.md"),
@@ -70,47 +65,8 @@ def finished(finished_tree: Path, tmp_path: Path) -> Run:
     return Run.of(Path(shutil.copytree(finished_tree, tmp_path / "finished")))
 
 
-def verified(run: Run, workspace: Workspace | None = None) -> Verification:
-    config = load_config(run.root)
-    return verify(workspace or run.workspace, config, run.root / TARGET_FILE, run.told.lines.append)
-
-
-def told(found: Verification) -> list[str]:
-    return [str(difference) for difference in found.differences]
-
-
 def contents(root: Path) -> dict[Path, str]:
     return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in root.rglob("*") if path.is_file()}
-
-
-def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
-
-
-def records(run: Run) -> list[Record]:
-    return [json.loads(line) for line in run.workspace.measurements.read_bytes().splitlines()]
-
-
-def rewrite(run: Run, records: list[Record]) -> None:
-    run.workspace.measurements.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-
-
-def edit_answer(run: Run, change: Callable[[Record], None], *, signed: bool = False) -> None:
-    """Changes the first timing that is stored; `signed`, with a hash that fits."""
-    found = records(run)
-    record = next(record for record in found if record["kind"] == "time")
-    change(record)
-    if signed:
-        record["sha256"] = content_sha256(record)
-    rewrite(run, found)
-
-
-def double_the_original(record: Record) -> None:
-    for block in record["answer"]["blocks"]:
-        if block["contender"] == "original":
-            block["samples_ms"] = [2 * sample_ms for sample_ms in block["samples_ms"]]
 
 
 def test_an_honest_run_agrees_with_its_samples_and_is_left_as_it_is(finished: Run) -> None:
@@ -152,6 +108,9 @@ def test_whatever_is_changed_afterwards_is_named_with_its_place(finished: Run) -
     workspace.comparison.unlink()
     workspace.variant_notes(99).write_text("another")
     workspace.variant_record(99).write_bytes(workspace.variant_record(winner).read_bytes())
+    workspace.results_csv(98).write_text("another")
+    (workspace.directory / f"{KERNEL}_v0{winner}.json").write_text("another")
+    (workspace.directory / f"{KERNEL}_v1.json.damaged").write_text("set aside")
 
     assert sorted(told(verified(finished))) == sorted(
         [
@@ -162,6 +121,8 @@ def test_whatever_is_changed_afterwards_is_named_with_its_place(finished: Run) -
             'report.json: outcome is "not_confirmed", the samples give "applied"',
             "comparison.md: is not there, and the samples give it",
             f"{KERNEL}_v99.json: is there, and the samples give no such file",
+            "benchmarks/v98_results.csv: is there, and the samples give no such file",
+            f"{KERNEL}_v0{winner}.json: is there, and the samples give no such file",
             f"{KERNEL}_v99_notes.md: is there, and the samples give no such file",
         ]
     )
@@ -217,6 +178,16 @@ def test_a_changed_sample_with_a_hash_that_fits_still_gives_other_figures(profil
     found = told(verified(profiled))
     assert not any(line.startswith("measurements.jsonl") for line in found)
     assert any(line.startswith("profile.json: ") for line in found)
+
+
+def test_a_sample_that_took_no_time_is_no_answer(profiled: Run) -> None:
+    def no_time(record: Record) -> None:
+        record["answer"]["blocks"][0]["samples_ms"][0] = 0.0
+
+    edit_answer(profiled, no_time, signed=True)
+    found = told(verified(profiled))
+    assert any(line.endswith("its answer is none to 'time'") for line in found)
+    assert any("the answers do not lead to where the run says" in line for line in found)
 
 
 def test_a_changed_question_is_no_longer_the_one_that_was_answered(profiled: Run) -> None:
@@ -285,6 +256,48 @@ def test_a_run_whose_own_answers_are_gone_is_verified_with_the_recording_that_it
     ]
 
 
+def test_what_a_recording_says_beside_its_answers_is_held_against_the_run_that_became_it(finished: Run) -> None:
+    recorded = RecordedRun.of(finished.root / TARGET_FILE, KERNEL)
+    recording, answers = recording_of(finished.workspace, finished.root / TARGET_FILE)
+    recorded.write(recording, answers, finished.workspace.original.read_bytes())
+    finished.workspace.measurements.unlink()
+    assert not any("created_at" in left_out for left_out in verified(finished).left_out)
+
+    edit(recorded.document, f'"measured_at": "{recording.measured_at}', '"measured_at": "2001-01-01T00:00:00+00:00')
+    edit(recorded.document, f'"driver": "{ENVIRONMENT.driver}"', '"driver": "1.2"')
+    recorded.original.write_text("x = 1\n")
+    edit(finished.workspace.request, '"device": "auto"', '"device": "7"')
+    edit(finished.workspace.final_result, '"style": "', '"style": "of course, ')
+    of = f"benchmark/data/{KERNEL}"
+    found = told(verified(finished))
+    assert [line for line in found if not line.startswith("report.")] == [
+        f"{of}/recording.json: measured_at is 2001-01-01T00:00:00+00:00, the samples give {recording.measured_at}",
+        f"{of}/recording.json: environment: is another than the answers were measured on: driver 1.2, "
+        f"there {ENVIRONMENT.driver}",
+        f"{of}/original_{KERNEL}.py: its sha256 is {hashlib.sha256(recorded.original.read_bytes()).hexdigest()}, "
+        f"the samples give {recording.source_sha256}",
+        'request.json: device is "7", the samples give "auto"',
+    ]
+    assert any(line.startswith('report.json: style is "of course, ') for line in found)
+
+
+def test_a_recording_without_its_answers_is_told_with_what_brings_them_back(finished: Run) -> None:
+    recorded = RecordedRun.of(finished.root / TARGET_FILE, KERNEL)
+    recording, answers = recording_of(finished.workspace, finished.root / TARGET_FILE)
+    recorded.write(recording, answers, finished.workspace.original.read_bytes())
+    finished.workspace.measurements.unlink()
+    recorded.answers.unlink()
+    with pytest.raises(UsageError, match=r"measurements\.jsonl\.gz is not there, though recording\.json") as caught:
+        verified(finished)
+    assert caught.value.next_command == f"git checkout -- {recorded.answers}"
+
+
+def test_a_damaged_report_is_blamed_and_not_the_answers(finished: Run) -> None:
+    finished.workspace.final_result.write_text("{")
+    with pytest.raises(UsageError, match=r"report\.json is damaged: expected a FinalResult"):
+        verified(finished)
+
+
 @dataclass
 class NoCompiler:
     """A worker without a GPU that cannot compile either."""
@@ -307,8 +320,23 @@ def test_a_replay_is_verified_with_the_recording_and_its_own_copy_has_to_be_the_
     found = verified(finished)
     assert (told(found), found.samples) == ([], f"benchmark/data/{KERNEL}/measurements.jsonl.gz")
 
+    measured_on = f'"measured_at": "{recording.measured_at[:10]}'
+    edit(recorded.document, measured_on, '"measured_at": "2001-01-01')
+    (other,) = told(verified(finished))
+    date = f"{recording.environment.gpu_name}, {recording.measured_at[:10]}"
+    assert other.startswith(f"benchmark/data/{KERNEL}/recording.json: is of answers {recording.answers_sha256[:12]} (")
+    assert other.endswith(f"request.json says that {recording.answers_sha256[:12]} ({date}) were replayed")
+    edit(recorded.document, '"measured_at": "2001-01-01', measured_on)
+
     kept = records(finished)
     memory, timing = (next(record for record in kept if record["kind"] == kind) for kind in ("memory", "time"))
+    earlier = json.loads(json.dumps(timing))
+    double_the_original(earlier)
+    rewrite(finished, [earlier, *kept])
+    (replaced,) = told(verified(finished))
+    assert replaced.startswith("measurements.jsonl: time (case=")
+    assert replaced.endswith("is not what the recording has")
+
     timing["recorded_at"] = "2030-01-01T00:00:00+00:00"
     timing["sha256"] = content_sha256(timing)
     rewrite(finished, [record for record in kept if record is not memory])

@@ -12,6 +12,7 @@ from warpsmith.contracts.case import Case, Mode, Role
 from warpsmith.contracts.measurement import Compilation, Correctness, HostTime, Memory, Timing
 from warpsmith.contracts.verdict import GuardrailResult, Outcome, Verdict
 from warpsmith.verdict.decision import MIN_ROUNDS, Evidence, decide, told_noise_floor
+from warpsmith.verdict.statistics import pooled
 from warpsmith.verdict.thresholds import Thresholds
 
 Maker = Callable[..., Timing]
@@ -111,7 +112,7 @@ def compilation(case: Case, cold_s: float | None) -> Compilation:
             1.0,
             1.6,
             Outcome.REJECTED,
-            "cold compile time, 8192x4096-bf16: 1 s to 1.6 s; allowed is at most 50% or 0.2 s more",
+            "cold compile time (least of 1), 8192x4096-bf16: 1 s to 1.6 s; allowed is at most 50% or 0.2 s more",
         ),
     ],
 )
@@ -202,7 +203,7 @@ def test_memory_and_host_time_are_guardrails_of_a_winner(weigh: Weigh, case: Cas
             ok=False,
         ),
         GuardrailResult(
-            metric="host time a call, 8192x4096-bf16 forward",
+            metric="host time a call (lower quartile), 8192x4096-bf16 forward",
             baseline=20,
             variant=24,
             unit="us",
@@ -251,11 +252,43 @@ def test_too_few_rounds_decide_nothing_and_name_the_case(
 
 
 def test_the_rounds_that_count_are_those_that_both_sides_ran(weigh: Weigh, timing: Maker, case: Cases) -> None:
-    apart = timing({"original": [0.1] * MIN_ROUNDS, "v1": [0.05] * (MIN_ROUNDS - 1)}, case=case(7))
+    few = {"original": [0.1] * (MIN_ROUNDS - 1), "v1": [0.05] * (MIN_ROUNDS - 1)}
+    apart = pooled(timing(few, case=case(7)), timing({"original": [0.1] * MIN_ROUNDS}, case=case(7)))
     together = timing({"original": [0.1] * MIN_ROUNDS, "v1": [0.05] * MIN_ROUNDS}, case=case(7))
 
     assert weigh(timings=(apart,)).outcome is Outcome.INCONCLUSIVE
     assert weigh(timings=(together,)).outcome is Outcome.ACCEPTED
+
+
+def test_a_candidate_that_is_neither_timed_nor_failed_is_rejected_and_so_named(
+    weigh: Weigh, timing: Maker, case: Cases
+) -> None:
+    absent = timing({"original": [0.1] * MIN_ROUNDS}, case=case(7))
+
+    verdict = weigh(1.5, timings=(absent,))
+
+    assert verdict.outcome is Outcome.REJECTED
+    why = "v1 fails at 7x4096-bf16, full: it was not timed, and nothing says why"
+    assert verdict.reasons == (why,)
+
+
+@pytest.mark.parametrize("rest", [{}, {"original": [0.1] * MIN_ROUNDS}])
+def test_sides_that_share_no_round_are_not_compared(
+    weigh: Weigh, timing: Maker, case: Cases, rest: dict[str, list[float]]
+) -> None:
+    alone = timing({"v1": [0.1] * MIN_ROUNDS}, case=case(7))
+    apart = pooled(alone, timing(rest, case=case(7)))
+
+    verdict = weigh(1.5, timings=(apart,))
+
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.reasons == ("no comparison: original and v1 share no round at 7x4096-bf16, full",)
+
+
+def test_a_best_that_is_missing_beside_the_candidate_gives_no_gain_over_it(weigh: Weigh) -> None:
+    verdict = weigh(1.5, best="v0")
+
+    assert (verdict.outcome, verdict.over_best) == (Outcome.ACCEPTED, None)
 
 
 def test_held_out_cases_alone_make_no_goal(weigh: Weigh, noisy: Maker, case: Cases) -> None:

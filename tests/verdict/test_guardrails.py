@@ -69,7 +69,7 @@ def test_compilation_is_compared_by_its_least_sample_and_by_its_kernels_in_all(c
 
     assert compile_guardrails(original, variant, Thresholds()) == (
         GuardrailResult(
-            metric="cold compile time, 8192x4096-bf16",
+            metric="cold compile time (least of 2), 8192x4096-bf16",
             baseline=1.0,
             variant=1.5,
             unit="s",

@@ -10,6 +10,7 @@ import pytest
 from warpsmith.contracts.errors import Unavailable, UsageError
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.ledger import Ledger
+from warpsmith.workspace.lock import run_lock
 
 
 def test_every_file_has_the_place_that_the_design_names(tmp_path: Path) -> None:
@@ -75,6 +76,40 @@ def test_a_bench_may_lie_anywhere_but_among_the_files_of_runs(tmp_path: Path) ->
     for into in (tmp_path / "optimization", tmp_path / "optimization" / "rms_norm", tmp_path / "optimization" / "new"):
         with pytest.raises(UsageError, match="lies among the files of runs"):
             replace(bench, into=into).create()
+
+
+def test_a_bench_that_came_to_nothing_takes_its_folder_away_but_none_that_others_use(tmp_path: Path) -> None:
+    bench = Workspace(tmp_path, "rms_norm").bench
+    bench.create()
+    bench.lock.touch()
+    assert bench.is_empty and (bench.directory / ".gitignore").read_text() == "*\n"
+    (bench.directory / ".hidden").touch()
+    assert not bench.is_empty
+    bench.discard()
+    assert not bench.directory.parent.exists()
+
+    bench.create()
+    Workspace(tmp_path, "rms_norm").request.touch()
+    bench.discard()
+    assert [path.name for path in bench.directory.parent.iterdir()] == ["request.json"]
+
+
+def test_a_bench_goes_only_where_nothing_is_or_where_a_bench_was(tmp_path: Path) -> None:
+    there = replace(Workspace(tmp_path / "here", "rms_norm").bench, into=tmp_path / "there")
+    there.create()
+    with run_lock(there):
+        there.scratch.mkdir()
+    there.create()  # a bench that was cut off goes on
+
+    other = Workspace(tmp_path / "other", "rms_norm")
+    with run_lock(other):
+        other.request.write_text("{}")
+    for folder, found in ((other.directory, r"\.lock"), (other.root, "optimization"), (tmp_path, "other")):
+        with pytest.raises(UsageError, match=f"{folder} has files that no bench wrote, such as {found}; choose"):
+            replace(there, into=folder).create()
+
+    (other.directory / "bench.json").write_text("{}")
+    replace(there, into=other.directory).create()
 
 
 @pytest.mark.parametrize("kernel", ["", "../x", "a/b", "a-b", "1a", "a b", "a\n", "é", "a.b"])

@@ -239,3 +239,39 @@ def test_a_failed_flush_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(Unavailable, match="the disk quota is used up"):
         keep(MeasurementStore(path), "a", 1.0)
     assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("identity", 5, "a string"),
+        ("kind", ["time"], "a string"),
+        ("protocol", "x", "a whole number"),
+        ("protocol", [], "a whole number"),
+        ("environment", "x", "an object or null"),
+        ("environment", [], "an object or null"),
+        ("question", None, "an object"),
+        ("answer", None, "an object"),
+        ("sha256", 5, "a string"),
+    ],
+)
+def test_a_record_with_something_else_under_a_key_is_damage(
+    tmp_path: Path, key: str, value: object, expected: str
+) -> None:
+    path = tmp_path / "measurements.jsonl"
+    keep(MeasurementStore(path), "a", 0.1)
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}) + "\n")
+
+    with pytest.raises(UsageError) as caught:
+        list(MeasurementStore(path).records())
+
+    assert f"expected {expected} as its {key}, found {value!r}; without the file" in caught.value.message
+    assert caught.value.next_command == f"mv {path} {path}.damaged"
+
+
+def test_what_was_replaced_is_still_among_what_was_written(tmp_path: Path) -> None:
+    store = MeasurementStore(tmp_path / "measurements.jsonl")
+    for value in (1.0, 2.0):
+        keep(store, "a", value)
+
+    assert [record["answer"] for record in store.written()] == [{"samples_ms": [1.0]}, {"samples_ms": [2.0]}]

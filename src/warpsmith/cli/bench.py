@@ -10,7 +10,7 @@ from warpsmith.cli.output import print_json
 from warpsmith.cli.progress import shown
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.project.config import load_config
-from warpsmith.project.discover import find_root, find_target
+from warpsmith.project.discover import find_root
 from warpsmith.stages.bench_request import Asked
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import run_lock
@@ -21,11 +21,13 @@ def bench(start: Path, kernel: str, asked: Asked, *, into: Path | None, as_json:
     """Prints the comparison as a table, or as bench.json has it. Raises WarpsmithError, WorkerError."""
     from warpsmith.report.bench_view import bench_lines
     from warpsmith.stages.bench import bench as measured
+    from warpsmith.stages.bench import expect_answerable
 
     root = find_root(start)
     config = load_config(root)
-    find_target(root, config, kernel)
     workspace = replace(Workspace(root, kernel).bench, into=None if into is None else into.resolve())
+    workspace.expect_outside_runs()
+    expect_answerable(root, config, kernel, asked)
     with (
         run_lock(workspace),
         shown(workspace, new_run_id(datetime.now(timezone.utc)), "bench", quiet=quiet) as progress,

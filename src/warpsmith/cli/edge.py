@@ -13,6 +13,7 @@ import typer
 
 from warpsmith.cli import interruption
 from warpsmith.cli.app import app
+from warpsmith.cli.width import columns, wrapped
 from warpsmith.contracts.errors import ExitCode, WarpsmithError
 
 #: click's base of usage errors, wherever this typer has it from: some versions bring click's code along.
@@ -98,7 +99,10 @@ def _fail(message: str, code: ExitCode, next_command: str | None, wants_json: bo
     if os.environ.get("WARPSMITH_TRACEBACK"):
         traceback.print_exc()
     with contextlib.suppress(OSError):  # the terminal may be gone, and SIGHUP what told us so
-        print(f"warpsmith: {message}", file=sys.stderr)
+        told = f"warpsmith: {message}"
+        width = columns(sys.stderr)
+        lines = [told] if code is ExitCode.INTERRUPTED else wrapped(told, width)  # a command in it stays in one piece
+        print("\n".join(lines), file=sys.stderr)
         if next_command:
             print(f"  next: {next_command}", file=sys.stderr)
     if wants_json:

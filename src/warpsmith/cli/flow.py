@@ -11,10 +11,12 @@ from typing import Any
 
 from warpsmith.cli.output import print_json, print_markdown
 from warpsmith.cli.progress import shown
+from warpsmith.cli.width import say
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.errors import ExitCode, UsageError
 from warpsmith.contracts.request import Request
-from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState
+from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState, TestRun
+from warpsmith.device.gpus import choose
 from warpsmith.project.config import ProjectConfig, load_config
 from warpsmith.project.discover import find_root, find_target
 from warpsmith.report.quantities import origin_told
@@ -229,7 +231,7 @@ class Flow:
         if self.as_json:
             print_json(step)
         else:
-            print(f"{self.kernel}: {step.state.value}: {step.why}")
+            say(f"{self.kernel}: {step.state.value}: {step.why}", sys.stdout)
             for page in step.read:
                 print(f"  read: {page}")
             print(f"  next: {step.command}" + ("   (a person's decision)" if step.for_a_person else ""))
@@ -258,11 +260,18 @@ class Flow:
         return EXIT_CODES[result.outcome]
 
     def tell(self, result: FinalResult) -> None:
-        """The outcome in two lines."""
-        print(f"{self.kernel}: {result.outcome.value}: {result.reason}")
+        """The outcome in two lines, with how many of the kernel's own tests ran here."""
+        tests = "" if result.tests is None or not result.tests.passed else f": {_counts_told(result.tests)}"
+        say(f"{self.kernel}: {result.outcome.value}: {result.reason}{tests}", sys.stdout)
         if result.confirmation is not None:
             told = f"{result.confirmation.goal_mode.value}: {result.confirmation.goal} × the original"
             print(f"  {told} ({origin_told(result.origin)})")
+
+
+def _counts_told(tests: TestRun) -> str:
+    """As "25 passed, 82 skipped (no GPU)": tests of a GPU kernel skip themselves where there is none."""
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in tests.counts.items())
+    return f"{counts} (no GPU)" if tests.counts.get("skipped") and choose("auto") is None else counts
 
 
 def _stages() -> dict[RunState, Callable[[Session], Any]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from warpsmith.cli.output import os_error_told, print_json
+from warpsmith.cli.width import columns, say
 from warpsmith.contracts.errors import ExitCode, WarpsmithError
 from warpsmith.project.config import load_config
 from warpsmith.project.discover import find_root, list_targets
@@ -28,14 +31,28 @@ def print_targets(start: Path, *, as_json: bool) -> int:
         print_json(rows)
         return ExitCode.DONE
     if not rows:
-        print(
-            "no targets here; a target file is named benchmark/benchmark_<kernel>.py, see `targets` in warpsmith.yaml"
+        say(
+            "no targets here; a target file is named benchmark/benchmark_<kernel>.py, see `targets` in warpsmith.yaml",
+            sys.stdout,
         )
-    for row in rows:
-        print(f"{row['kernel']:24} {row['next'] or '-':48} {row['target']}")
-        if row["problem"] is not None:
-            print(f"{'':24} {row['problem']}")
+    say(told(rows, columns(sys.stdout)), sys.stdout)
     return ExitCode.DONE
+
+
+def told(rows: Sequence[Mapping[str, str | None]], width: int) -> list[str]:
+    """A line a kernel where the widest fits; else what comes next stands below each."""
+    cells = [(row["kernel"] or "", row["next"] or "-", row["target"] or "") for row in rows]
+    names, steps, targets = (max((len(cell[index]) for cell in cells), default=0) for index in range(3))
+    fits = names + steps + targets + 4 <= width
+    lines = []
+    for row, (kernel, step, target) in zip(rows, cells, strict=True):
+        if fits:
+            lines.append(f"{kernel:{names}}  {step:{steps}}  {target}")
+        else:
+            lines += [f"{kernel:{names}}  {target}", f"    next: {step}"]
+        if row["problem"] is not None:
+            lines.append(f"    {row['problem']}")
+    return lines
 
 
 def _next(workspace: Workspace, *, terminal_only: bool) -> dict[str, str | None]:
@@ -58,7 +75,7 @@ def print_doctor(*, as_json: bool) -> int:
         print_json([finding.model_dump(mode="json") for finding in findings])
     else:
         for finding in findings:
-            print(f"{'ok' if finding.ok else '--':3} {finding.name:18} {finding.found}")
+            say(f"{'ok' if finding.ok else '--':3} {finding.name:18} {finding.found}", sys.stdout)
             if finding.consequence:
-                print(f"    {'':18} {finding.consequence}")
+                say(f"    {'':18} {finding.consequence}", sys.stdout)
     return ExitCode.DONE if usable else ExitCode.UNAVAILABLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from warpsmith.cli.output import print_json
 from warpsmith.cli.pace import duration
 from warpsmith.cli.screen import left_here, search_left, step_line, trying_line
+from warpsmith.cli.width import first_of, say
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.history import RunSummary
 from warpsmith.contracts.progress import RunProgress
@@ -18,6 +20,9 @@ from warpsmith.stages.history import current_run, earlier_runs
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import Holder, holder
 from warpsmith.workspace.progress import read_progress
+
+#: Chosen: the newest runs, on about a screen.
+SHOWN_RUNS = 10
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ def print_status(workspace: Workspace, *, terminal_only: bool, as_json: bool) ->
     if as_json:
         print_json(as_data(found))
     else:
-        print("\n".join(told(found)))
+        say(told(found), sys.stdout)
     return ExitCode.DONE
 
 
@@ -90,7 +95,9 @@ def told(found: Standing) -> list[str]:
     lines += [f"  {line}" for line in found.next.known_so_far]
     if found.earlier:
         lines.append("earlier runs:")
-        lines += [f"  {_run_line(run)}" for run in found.earlier]
+        runs = [_run_line(run) for run in found.earlier]
+        where = f"`warpsmith status {found.kernel} --json` lists all"
+        lines += [f"  {line}" for line in first_of(runs, SHOWN_RUNS, where)]
     if found.holder is None:
         lines.append(f"next: {found.next.command}   ({found.next.why})")
     else:

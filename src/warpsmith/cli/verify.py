@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from warpsmith.cli.output import print_json
+from warpsmith.cli.width import say
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.verification import Verification
 from warpsmith.project.config import load_config
@@ -30,7 +31,7 @@ def verify(start: Path, kernel: str, run_id: str | None, *, as_json: bool, quiet
     if as_json:
         print_json(found)
     else:
-        print("\n".join(told(found)))
+        say(told(found), sys.stdout)
     return ExitCode.DONE if found.agrees else ExitCode.REJECTED
 
 
@@ -46,6 +47,7 @@ def told(found: Verification) -> list[str]:
         lines = [f"{head} differs in {count} {'place' if count == 1 else 'places'}; {recomputed}, {answers}:"]
         lines += [f"  {difference}" for difference in found.differences[:_SHOWN_DIFFERENCES]]
         if count > _SHOWN_DIFFERENCES:
-            lines.append(f"  and {count - _SHOWN_DIFFERENCES} more; --json has them all")
+            more = count - _SHOWN_DIFFERENCES
+            lines.append(f"  and {more} more; `warpsmith verify {found.kernel} --json` lists all")
     lines.append(f"  gone through again: {', '.join(found.stages) or 'no stage to its end'}")
     return [*lines, *(f"  not compared: {left_out}" for left_out in found.left_out)]

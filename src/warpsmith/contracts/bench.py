@@ -14,7 +14,8 @@ from warpsmith.contracts.verdict import Interval
 class Finding(str, Enum):
     """What a 95% interval of a speed-up says.
 
-    One that contains 1 is no difference where all of it lies within the minimum effect, else inconclusive.
+    One that contains 1 is no difference where all of it lies within the minimum effect, else inconclusive, as is one
+    of too few rounds.
     """
 
     FASTER = "faster"
@@ -28,10 +29,10 @@ class BenchRow(Contract):
 
     `time_ms` is the median device time; it is None exactly where `unavailable` says why. `speedup` is over the original
     in the same comparison, None for the original itself. `gb_s` are the least bytes over the time, `share_of_ceiling`
-    is of the copy (or matmul) ceiling. `peak_bytes` are above the inputs, `host_us` is the median host time a call;
-    they are None where not measured. Of the comparison: `method` and why it is not graph replay, whether all sides ran
-    at equal addresses, its rounds, whether the time cap cut them; of this contender, how many blocks ran throttled and
-    why.
+    is of the copy (or matmul) ceiling. `peak_bytes` are above the inputs, `host_us` is the lower quartile of host time
+    a call; they are None where not measured. Of the comparison: `method` and why it is not graph replay, whether all
+    sides ran at equal addresses, its rounds, whether the time cap cut them; of this contender, how many blocks ran
+    throttled and why.
     """
 
     case: str
@@ -61,7 +62,8 @@ class BenchResult(Document):
 
     `excluded` says of a source or a provider why it was timed nowhere. `l2` and `method` are what was asked for: None
     is cold, and warm too where the working set fits; and the most exact method that a comparison allows. `notes` are
-    for a person: what could not be answered, and what would answer it.
+    for a person: what could not be answered, and what would answer it. `minimum_effect` is what findings go by: 0.01 is
+    1%.
     """
 
     kernel: str
@@ -77,3 +79,4 @@ class BenchResult(Document):
     excluded: dict[str, str]
     rows: tuple[BenchRow, ...]
     notes: tuple[str, ...] = ()
+    minimum_effect: float = 0.01

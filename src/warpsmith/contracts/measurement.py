@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -14,6 +15,13 @@ ORIGINAL, OPTIMIZED = "original", "optimized"
 
 #: The module-level dictionary of a tunable source: knob id -> value. Empty, the source behaves as the original.
 SETTINGS_NAME = "WARPSMITH_SETTINGS"
+
+
+#: Chosen: far more than any plan has use for.
+MOST_ROUNDS = 10_000
+
+#: Milliseconds a call. What takes no time, or days, was not measured.
+SampleMs = Annotated[float, Field(gt=0, lt=1e9)]
 
 
 class SourceRef(Contract):
@@ -54,12 +62,12 @@ class TimingPlan(Contract):
     Inputs, outputs and captures are made anew every `rounds_a_placement` rounds, elsewhere in memory.
     """
 
-    rounds: int = Field(default=16, ge=1)
-    most_rounds: int = Field(default=48, ge=1)
-    half_width: float = Field(default=0.0025, gt=0)
-    cap_s: float = Field(default=6.0, gt=0)
-    block_ms: float = Field(default=2.0, gt=0)
-    rounds_a_placement: int = Field(default=1, ge=1)
+    rounds: int = Field(default=16, ge=1, le=MOST_ROUNDS)
+    most_rounds: int = Field(default=48, ge=1, le=MOST_ROUNDS)
+    half_width: float = Field(default=0.0025, ge=1e-5, le=1)
+    cap_s: float = Field(default=6.0, gt=0, le=3600)
+    block_ms: float = Field(default=2.0, gt=0, le=10_000)
+    rounds_a_placement: int = Field(default=1, ge=1, le=MOST_ROUNDS)
 
     @model_validator(mode="after")
     def _at_least_the_least(self) -> TimingPlan:
@@ -69,11 +77,15 @@ class TimingPlan(Contract):
 
 
 class Block(Contract):
-    """Consecutive samples of one contender. `round` pairs the blocks that ran next to each other."""
+    """Consecutive samples of one contender. `round` pairs the blocks that ran next to each other.
+
+    `process` tells apart the worker processes of a comparison that was made in several, one after the other.
+    """
 
     contender: str
     round: int
-    samples_ms: tuple[float, ...] = Field(min_length=1)
+    process: int = 0
+    samples_ms: tuple[SampleMs, ...] = Field(min_length=1)
     sm_clock_mhz: int | None = None
     throttle_reasons: tuple[str, ...] = ()
 
@@ -84,10 +96,12 @@ class Timing(Contract):
     Each sample is milliseconds a call, the mean of `calls_per_sample` calls. `method` is the same for every contender;
     `method_reason` says why it is not graph replay where that was not asked for. `l2_flushed`: cold by a flush
     before every sample, outside what is timed; else the rotation over `input_sets` turned L2 over (or `l2` is warm).
-    `same_addresses` says whether all sides ran at equal pointers in every round (None where that cannot be known).
+    `same_addresses` says whether the outputs of all sources lay at equal pointers in every round (None where that
+    cannot be known).
     `pilot` has the blocks that settled the number of rounds; no figure is made of them. `capped`: the time cap kept
     the rounds below what the pilot asked for. `clock_unread` says why blocks have no SM clock. A contender that could
-    not run is in `failures`, with its status before the colon, and has no block.
+    not run is in `failures`, with its status before the colon, and has no block. One that ran in a process has a block
+    in each of its rounds.
     """
 
     case: Case
@@ -111,6 +125,23 @@ class Timing(Contract):
         if both := ran & set(self.failures):
             raise ValueError(f"contenders both timed and failed: {sorted(both)}")
         return self
+
+    @model_validator(mode="after")
+    def _rounds_are_whole(self) -> Timing:
+        rounds_of: dict[tuple[int, str], set[int]] = {}
+        for block in self.blocks:
+            rounds_of.setdefault((block.process, block.contender), set()).add(block.round)
+        rounds_in: dict[int, set[int]] = {}
+        for (process, _), rounds in rounds_of.items():
+            rounds_in.setdefault(process, set()).update(rounds)
+        if torn := sorted(name for (process, name), rounds in rounds_of.items() if rounds != rounds_in[process]):
+            raise ValueError(f"contenders without a block in rounds that others ran: {torn}")
+        return self
+
+    def shared_rounds(self, *contenders: str) -> frozenset[int]:
+        """The rounds in which every one of them has a block."""
+        ran = [frozenset(block.round for block in self.blocks if block.contender == each) for each in contenders]
+        return frozenset.intersection(*ran)
 
 
 class Memory(Contract):

@@ -7,7 +7,7 @@ from enum import Enum
 from pydantic import Field
 
 from warpsmith.contracts.audit import SourceAudit
-from warpsmith.contracts.base import Contract, Document, Sha256
+from warpsmith.contracts.base import Contract, Document, RepositoryPath, Sha256
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.device import DeviceFacts, Origin, TargetGpu
 from warpsmith.contracts.launch import LaunchRecord
@@ -50,7 +50,10 @@ class Baseline(Contract):
 
 
 class LaunchOverhead(Contract):
-    """Host time of a call, launch included, beside its device time; medians, of one provider at one case and mode."""
+    """Host time of a call, launch included, beside its device time, of one provider at one case and mode.
+
+    Host time is the lower quartile of its calls, as what disturbs the host only ever adds; device time is the median.
+    """
 
     case: str
     mode: Mode
@@ -112,7 +115,7 @@ class Profile(Document):
     kernel: str
     run_id: str
     goal: Mode
-    source: str
+    source: RepositoryPath
     source_sha256: Sha256
     device: DeviceFacts
     origin: Origin

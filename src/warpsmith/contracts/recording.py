@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import field_validator
-
-from warpsmith.contracts.base import Document, Sha256
+from warpsmith.contracts.base import Document, RepositoryPath, Sha256
 from warpsmith.contracts.device import Environment, Origin, OriginKind
 from warpsmith.contracts.request import RecordingRef, Request
 from warpsmith.contracts.result import FinalResult
@@ -19,7 +17,7 @@ class Recording(Document):
     """
 
     kernel: str
-    source: str
+    source: RepositoryPath
     source_sha256: Sha256
     target_sha256: Sha256
     request: Request
@@ -30,13 +28,6 @@ class Recording(Document):
     answers_sha256: Sha256
     result: FinalResult
     warpsmith: str
-
-    @field_validator("source")
-    @classmethod
-    def _inside_the_repository(cls, source: str) -> str:
-        if source.startswith("/") or ".." in source.split("/"):
-            raise ValueError(f"expected a path below the repository's root, found {source!r}")
-        return source
 
     @property
     def origin(self) -> Origin:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from warpsmith.contracts.base import Contract, Sha256
+from warpsmith.contracts.base import Contract, RepositoryPath, Sha256
 from warpsmith.contracts.case import Case, Cost, Mode, Role
 
 #: What make_inputs returns: tensors and plain values by name.
@@ -64,7 +64,7 @@ class TargetSpec(Contract):
     """A target as data: what the parent process knows of it."""
 
     name: str
-    source: str
+    source: RepositoryPath
     module: str
     target_file: str
     source_sha256: Sha256

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import HostTime, Timing
 from warpsmith.contracts.profile import LaunchOverhead
-from warpsmith.verdict.statistics import median_ms
+from warpsmith.verdict.statistics import lower_quartile, median_ms
 
 
 def launch_overheads(host_times: Sequence[HostTime], timings: Sequence[Timing]) -> tuple[LaunchOverhead, ...]:
-    """One row a contender of each host time: the median call beside the device time of the same case and mode."""
+    """One row a contender of each host time: its lower quartile beside the device time of the same case and mode."""
     device_us: dict[tuple[str, Mode, str], float] = {}
     for timing in timings:
         for contender in dict.fromkeys(block.contender for block in timing.blocks):
@@ -23,7 +22,7 @@ def launch_overheads(host_times: Sequence[HostTime], timings: Sequence[Timing]) 
             case=measured.case.name,
             mode=measured.mode,
             provider=provider,
-            host_us=median(samples),
+            host_us=lower_quartile(samples),
             device_us=device_us.get((measured.case.name, measured.mode, provider)),
         )
         for measured in host_times

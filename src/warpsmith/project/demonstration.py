@@ -38,9 +38,12 @@ def copy_repository(root: Path, destination: Path, *, source: str, original: byt
     """Copies what git tracks (or, without git, all but what is hidden and caches), with `original` where `source` lies.
 
     Workspaces stay behind; of a symbolic link, what it points to is copied. A copy that is not finished leaves nothing.
-    Raises UsageError where the destination holds anything, Unavailable where it cannot be written.
+    Raises UsageError where the destination holds anything or `source` is a folder, Unavailable where it cannot be
+    written.
     """
     destination = destination.resolve()
+    if (root / source).is_dir():
+        raise UsageError(f"expected a file of {root} as the kernel's source, found the folder {source!r}")
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise UsageError(
             f"{destination} is there already, and is no demonstration copy of {root}; choose another folder with --into"

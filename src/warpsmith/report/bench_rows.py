@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 from warpsmith.contracts.bench import BenchRow, Finding
 from warpsmith.contracts.case import Case, Mode
@@ -17,7 +16,11 @@ from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.verdict import Interval
 from warpsmith.diagnose.roofline import achieved_gb_s, bandwidth_share, compute_share, is_compute_heavy
 from warpsmith.report.rows import ProviderRow
-from warpsmith.verdict.statistics import compare, median_ms
+from warpsmith.verdict.decision import MIN_ROUNDS
+from warpsmith.verdict.statistics import compare, lower_quartile, median_ms
+
+#: Why a row has no time where a recording does not hold it.
+NOT_RECORDED = "not in the recording"
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,13 @@ class Observations:
 
     def host_us(self, case: str, mode: Mode, contender: str) -> float | None:
         here = (h.samples_us for h in self.host_times if (h.case.name, h.mode) == (case, mode))
-        return next((median(samples[contender]) for samples in here if samples.get(contender)), None)
+        return next((lower_quartile(samples[contender]) for samples in here if samples.get(contender)), None)
 
 
-def finding(speedup: Interval, minimum_effect: float) -> Finding:
-    """`minimum_effect` is a fraction: 0.01 is 1%."""
+def finding(speedup: Interval, rounds: int, minimum_effect: float) -> Finding:
+    """`minimum_effect` is a fraction: 0.01 is 1%. Of too few rounds an interval says nothing, narrow as it may be."""
+    if rounds < MIN_ROUNDS:
+        return Finding.INCONCLUSIVE
     if speedup.low > 1:
         return Finding.FASTER
     if speedup.high < 1:
@@ -123,9 +128,10 @@ def _comparison(timing: Timing, contender: str, minimum_effect: float) -> Mappin
         "throttled_blocks": len(throttled),
         "throttle_reasons": tuple(dict.fromkeys(reason for block in throttled for reason in block.throttle_reasons)),
     }
-    if contender != ORIGINAL and any(block.contender == ORIGINAL for block in timing.blocks):
-        speedup = compare(timing, ORIGINAL, contender).speedup
-        told |= {"speedup": speedup, "finding": finding(speedup, minimum_effect)}
+    if contender != ORIGINAL and timing.shared_rounds(ORIGINAL, contender):
+        compared = compare(timing, ORIGINAL, contender)
+        found = finding(compared.speedup, compared.rounds, minimum_effect)
+        told |= {"speedup": compared.speedup, "finding": found}
     return told
 
 
@@ -140,7 +146,7 @@ def plotted(rows: Sequence[BenchRow], l2: L2) -> tuple[ProviderRow, ...]:
             time_ms=row.time_ms,
             peak_bytes=row.peak_bytes,
             method=row.method,
-            blocks=row.rounds,
+            rounds=row.rounds,
             samples=row.rounds,
         )
         for row in rows

@@ -12,7 +12,7 @@ from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.variant import Variant
-from warpsmith.report import offline_view, profile_view, report_view
+from warpsmith.report import offline_view, profile_view, quantities, report_view
 from warpsmith.report.context import ReportContext
 from warpsmith.report.quantities import origin_told
 from warpsmith.report.templates import render
@@ -30,6 +30,8 @@ def render_profile(profile: Profile) -> str:
         "tier": profile_view.TIER_MEANS[profile.audit.tier],
         "tables": profile_view.baseline_tables(profile),
         "overhead_sentences": profile_view.overhead_sentences(profile),
+        "within_a_row": quantities.WITHIN_A_ROW,
+        "host_time_drifts": quantities.HOST_TIME_DRIFTS,
         "counter_columns": [title for _, title, _ in profile_view.COUNTER_COLUMNS],
         "counter_cells": profile_view.counter_cells,
         "launches": profile_view.launch_lines(profile),
@@ -69,6 +71,7 @@ def render_comparison(
         "told": report_view.what_came_of_it,
         "predictions": report_view.predictions_told(variants),
         "origin": origin_told(origin) if origin else None,
+        "within_a_row": quantities.WITHIN_A_ROW,
     }
     return render("comparison.md.j2", values)
 

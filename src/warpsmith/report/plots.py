@@ -7,6 +7,7 @@ not know where a figure is saved.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from matplotlib.artist import Artist
@@ -30,7 +31,10 @@ Style = tuple[str, str]
 _OURS: dict[str, Style] = {ORIGINAL: (BLACK, "o"), OPTIMIZED: (VERMILLION, "s")}
 _BASELINES: tuple[Style, ...] = ((SKY, "^"), (GREEN, "D"), (PURPLE, "v"), (ORANGE, "P"), (BLUE, "X"))
 
-AT_CEILING, NOISE_FLOOR = "at the ceiling", "noise floor"
+AT_CEILING, NOISE_FLOOR = "at the ceiling", "noise floor of the goal"
+
+#: Chosen: letters of a caption that fit an inch, capitals and digits among them.
+CAPTION_LETTERS = 16
 
 #: Least possible times: (case name, mode) -> ms at the measured ceiling.
 LeastTimes = Mapping[tuple[str, Mode], float]
@@ -123,7 +127,7 @@ def memory_figure(rows: Iterable[ProviderRow], caption: str, role: Role = Role.T
 def speedup_figure(cases: Iterable[CaseSpeedup], caption: str, noise_floor: float | None = None) -> Figure:
     """Speed-ups over the original, a panel a mode: tuning cases above, held-out ones below, with 95% intervals.
 
-    The grey band is the noise floor, as a share of 1.
+    The grey band is the noise floor of the goal metric, as a share of 1.
     """
     found = list(cases)
     order = [*_names(found, Role.TUNING), *_names(found, Role.HELD_OUT)]
@@ -188,7 +192,10 @@ def _speedup_bars(axes: Axes, cases: Sequence[CaseSpeedup], places: Mapping[str,
 def _panels(
     modes: Sequence[Mode], caption: str, *, width: float, height: float, shared: bool = False
 ) -> tuple[Figure, list[tuple[Axes, Mode]]]:
-    """A figure with a panel a mode, its caption below. Sizes in inches. Raises ValueError with no mode."""
+    """A figure with a panel a mode, its caption below on as many lines as fit. Sizes in inches.
+
+    Raises ValueError with no mode.
+    """
     if not modes:
         raise ValueError("nothing was measured that could be drawn")
     figure = Figure(figsize=(width * len(modes) + 1.0, height), layout="constrained", dpi=100)
@@ -198,7 +205,8 @@ def _panels(
         axes.set_title(mode.value, fontsize=9, fontweight="bold")
         axes.tick_params(labelsize=7.5, length=2.5)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel(caption, fontsize=7, color=GREY)
+    letters = int(CAPTION_LETTERS * (width * len(modes) + 1.0))
+    figure.supxlabel(textwrap.fill(caption, letters, break_on_hyphens=False), fontsize=7, color=GREY)
     return figure, panels
 
 

@@ -19,11 +19,17 @@ _METHODS = {
     TimingMethod.EVENTS.value: "CUDA events",
 }
 
+#: What to mind with the figures of any table of times.
+WITHIN_A_ROW = (
+    "Compare within a row: absolute times move by some per cent with what is timed beside and where it lies in memory."
+)
+HOST_TIME_DRIFTS = "The level of host time drifts from process to process: only figures of one comparison compare."
+
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def time(milliseconds: float | None) -> str:
-    """As "73.12 µs" below a millisecond, "1.234 ms" from there."""
+    """As "73.12 µs" below a millisecond, "1.234 ms" from there: four digits or a few more."""
     if milliseconds is None:
         return MISSING
     scale, unit, digits = _time_unit(milliseconds)
@@ -41,7 +47,7 @@ def time_interval(interval: Interval | None) -> str:
 
 def _time_unit(milliseconds: float) -> tuple[float, str, int]:
     if milliseconds >= 1:
-        return 1.0, "ms", 3
+        return 1.0, "ms", 3 - sum(milliseconds >= bound for bound in (10, 100, 1000))
     return 1000.0, "µs", 2 if milliseconds < 0.1 else 1
 
 

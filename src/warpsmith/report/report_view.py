@@ -14,7 +14,7 @@ from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL
 from warpsmith.contracts.result import FinalOutcome
 from warpsmith.contracts.variant import Variant
-from warpsmith.contracts.verdict import CaseSpeedup
+from warpsmith.contracts.verdict import CaseSpeedup, Outcome
 from warpsmith.report import quantities
 from warpsmith.report.context import ReportContext
 from warpsmith.report.rows import ProviderRow, provider_order
@@ -25,6 +25,16 @@ OUTCOME_MEANS: dict[FinalOutcome, str] = {
     FinalOutcome.REVERTED: "reverted; the tests failed on the winner and the original is back",
     FinalOutcome.NOT_CONFIRMED: "not confirmed; measured afresh the win did not hold, and the kernel stays as it was",
 }
+
+#: What a reader may not know of the report's own words, told where they first stand.
+ROUND = (
+    "In a round the sides are timed in turn, in random order; inputs, addresses, loaded code and captures are made "
+    "anew for it, the same for both."
+)
+SPECIALIZATION = (
+    "A specialization is a kernel that Triton compiles for one combination of types, constants and divisible sizes."
+)
+INCONCLUSIVE = "Inconclusive: the interval does not tell whether the bar is reached, though it was measured longer."
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,9 @@ def values(context: ReportContext) -> dict[str, object]:
         "told": what_came_of_it,
         "sureness": sureness(context),
         "limits": limits(context),
+        "cost_notes": cost_notes(context),
+        "within_a_row": quantities.WITHIN_A_ROW,
+        "inconclusive": _inconclusive(context),
         "origin": quantities.origin_told(context.profile.origin, context.profile.device),
     }
 
@@ -135,8 +148,12 @@ def _three_way(mode: Mode, rows: list[ProviderRow]) -> ThreeWayTable:
         for case in dict.fromkeys(row.case for row in rows)
     )
     usual = next((row.method for row in rows if row.provider == ORIGINAL), None)
-    others = {row.provider: quantities.method(row.method.value) for row in rows if row.method is not usual}
-    footnotes = [f"{name} was timed by {how}, in a comparison of its own." for name, how in others.items()]
+    others = {
+        row.provider: "" if row.method is usual else f" by {quantities.method(row.method.value)},"
+        for row in rows
+        if row.apart or row.method is not usual
+    }
+    footnotes = [f"{name} was timed{how} in a comparison of its own." for name, how in others.items()]
     return ThreeWayTable(mode, providers, lines, tuple(footnotes))
 
 
@@ -175,18 +192,26 @@ def sureness(context: ReportContext) -> tuple[str, ...]:
     optimized = [row for row in context.rows if row.provider == OPTIMIZED and row.time_ms is not None]
     if optimized:
         methods = " and ".join(sorted({quantities.method(row.method.value) for row in optimized}))
-        blocks = _range([row.blocks for row in optimized])
+        rounds = _range([row.rounds for row in optimized])
         lines.append(
-            f"Device time by {methods}, {context.request.l2.value} L2; original and optimized interleaved in {blocks} "
-            "rounds of random order; 95% percentile-bootstrap intervals over blocks. They hold what differs between "
-            "blocks, not what differs between placements in memory: code that did not change can stand up to half a "
-            "per cent off 1."
+            f"Device time by {methods}, {context.request.l2.value} L2, in {rounds} rounds a case and process. {ROUND}"
+        )
+        lines.append(
+            "A speed-up is the 20% trimmed mean over rounds of the logarithm of original over optimized, its 95% "
+            "interval a bootstrap over rounds; where processes disagree by more than their rounds explain, the "
+            "interval is widened by the Birge ratio."
         )
     if context.result.confirmation is not None:
-        lines.append("Measured afresh in a new process, on inputs that no search has seen; no other figure counts.")
+        lines.append(
+            "Measured afresh in new processes, on inputs that no search has seen; no other figure counts. The goal on "
+            "the tuning cases was confirmed in three cold processes, everything else in one."
+        )
     floor = context.search.noise_floor
     if floor is not None:
-        lines.append(f"Noise floor, the original against a copy of itself by the same procedure: {100 * floor:.2f}%.")
+        lines.append(
+            "Noise floor of the goal metric, the original against a copy of itself over the tuning cases by the same "
+            f"procedure: {100 * floor:.2f}%. Of a single case it is more."
+        )
     if context.correctness is not None:
         lines.append(_correctness_line(context))
     if context.result.tests is not None:
@@ -196,6 +221,23 @@ def sureness(context: ReportContext) -> tuple[str, ...]:
         where = "" if context.profile.origin.kind is OriginKind.MEASURED else ", run on this machine, not recorded"
         lines.append(f"The kernel's own tests {told}: {counts} in {tests.duration_s:.0f} s{where}.")
     return tuple(lines)
+
+
+def cost_notes(context: ReportContext) -> tuple[str, ...]:
+    """What to know of the guardrails' figures, a sentence each."""
+    rails = context.result.confirmation.guardrails if context.result.confirmation else ()
+    notes = []
+    if any(rail.metric.startswith("host time") for rail in rails):
+        notes.append(quantities.HOST_TIME_DRIFTS)
+    if any(rail.metric.startswith("specializations") for rail in rails):
+        notes.append(SPECIALIZATION)
+    return tuple(notes)
+
+
+def _inconclusive(context: ReportContext) -> str | None:
+    """What that outcome means, where a variant has it."""
+    verdicts = [variant.verdict for variant in context.variants if variant.verdict is not None]
+    return INCONCLUSIVE if any(verdict.outcome is Outcome.INCONCLUSIVE for verdict in verdicts) else None
 
 
 def _correctness_line(context: ReportContext) -> str:

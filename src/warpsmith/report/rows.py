@@ -14,7 +14,8 @@ from warpsmith.verdict.statistics import median_ms
 class ProviderRow(Contract):
     """One provider at one case and mode: median time in ms with its 95% interval, peak memory in bytes.
 
-    `time_ms` is None exactly where `unavailable` says why. `blocks` counts the interleaved blocks behind it.
+    `time_ms` is None exactly where `unavailable` says why. `rounds` counts the interleaved rounds behind it. `apart` is
+    whether it was timed in another comparison than the one that the original's row is of.
     """
 
     provider: str
@@ -24,8 +25,9 @@ class ProviderRow(Contract):
     time_ms: Interval | None
     peak_bytes: int | None = None
     method: TimingMethod
-    blocks: int
+    rounds: int
     samples: int
+    apart: bool = False
     unavailable: str | None = None
 
 
@@ -33,10 +35,13 @@ def provider_rows(timings: Iterable[Timing], memories: Iterable[Memory] = ()) ->
     """The rows in the order measured. Of a provider timed in several comparisons of a case, the first counts."""
     peaks = {(m.case.name, m.mode, name): peak for m in memories for name, peak in m.peak_bytes.items()}
     rows: dict[tuple[str, Mode, str], ProviderRow] = {}
+    begun: set[tuple[str, Mode]] = set()
     for timing in timings:
+        case_and_mode = (timing.case.name, timing.mode)
         for provider in contenders_of(timing):
-            key = (timing.case.name, timing.mode, provider)
-            rows.setdefault(key, _row(timing, provider, peaks.get(key)))
+            key = (*case_and_mode, provider)
+            rows.setdefault(key, _row(timing, provider, peaks.get(key), apart=case_and_mode in begun))
+        begun.add(case_and_mode)
     return tuple(rows.values())
 
 
@@ -56,7 +61,7 @@ def samples_ms(timing: Timing, contender: str) -> tuple[float, ...]:
     return tuple(sample for block in timing.blocks if block.contender == contender for sample in block.samples_ms)
 
 
-def _row(timing: Timing, provider: str, peak_bytes: int | None) -> ProviderRow:
+def _row(timing: Timing, provider: str, peak_bytes: int | None, *, apart: bool) -> ProviderRow:
     failure = timing.failures.get(provider)
     return ProviderRow(
         provider=provider,
@@ -66,7 +71,8 @@ def _row(timing: Timing, provider: str, peak_bytes: int | None) -> ProviderRow:
         time_ms=None if failure is not None else median_ms(timing, provider),
         peak_bytes=peak_bytes,
         method=timing.method,
-        blocks=sum(block.contender == provider for block in timing.blocks),
+        rounds=sum(block.contender == provider for block in timing.blocks),
         samples=len(samples_ms(timing, provider)),
+        apart=apart,
         unavailable=failure,
     )

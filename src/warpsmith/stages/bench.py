@@ -9,10 +9,11 @@ from pathlib import Path
 
 from warpsmith.contracts.bench import BenchResult
 from warpsmith.contracts.device import DeviceFacts
-from warpsmith.contracts.errors import PreflightError, Unavailable
+from warpsmith.contracts.errors import PreflightError, Unavailable, WarpsmithError
 from warpsmith.contracts.measurement import ORIGINAL, SourceRef
+from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.target import TargetSpec
-from warpsmith.measure.worker.protocol import Inspect, TargetRef, answer_of
+from warpsmith.measure.worker.protocol import Inspect, TargetRef, WorkerError, answer_of
 from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.discover import find_target
@@ -23,14 +24,37 @@ from warpsmith.report.figures import save_bench_plots
 from warpsmith.report.tables import results_frame, to_csv
 from warpsmith.search.bench import Bench
 from warpsmith.stages.bench_measuring import Measuring
-from warpsmith.stages.bench_request import Asked, chosen_of, sources_of
+from warpsmith.stages.bench_request import Asked, chosen_of, expect_names, sources_of
 from warpsmith.stages.recording import recording_to_replay
-from warpsmith.stages.session import Progress, described, kept, opened_worker, origin_of, replaying_told, target_ref
+from warpsmith.stages.session import (
+    Progress,
+    described,
+    gpu_for,
+    kept,
+    opened_worker,
+    origin_of,
+    replaying_told,
+    target_ref,
+)
 from warpsmith.workspace.documents import write_document, write_text
 from warpsmith.workspace.layout import BenchWorkspace
+from warpsmith.workspace.store import MeasurementStore
 
 #: What a person is told step by step.
 STEPS = 3
+
+
+def expect_answerable(root: Path, config: ProjectConfig, kernel: str, asked: Asked) -> None:
+    """What can be told before anything is written: raises UsageError for what is not there, then Unavailable where
+    there is neither a GPU nor a recording of this source."""
+    target_path = find_target(root, config, kernel)
+    expect_names(root, target_path, asked)
+    if _recording_to_replay(root, target_path, kernel, asked) is None:
+        gpu_for(asked.device)
+
+
+def _recording_to_replay(root: Path, target_path: Path, kernel: str, asked: Asked) -> Recording | None:
+    return recording_to_replay(root, target_path, kernel, asked.device, to_bench=True)
 
 
 def bench(
@@ -39,13 +63,31 @@ def bench(
     """Measures what was asked, or replays what of it is recorded, and writes bench.json, results.csv and the plots.
 
     Hold the workspace's lock. Raises UsageError for what is not there, Unavailable where nothing can be answered,
-    PreflightError where nothing could be timed, WorkerError where the worker cannot work at all.
+    PreflightError where nothing could be timed, WorkerError where the worker cannot work at all: a folder that had
+    nothing in it is then gone again, unless something was timed.
     """
+    was_empty = workspace.is_empty
+    try:
+        return _measured(root, config, workspace, asked, progress)
+    except (WarpsmithError, WorkerError):
+        if was_empty and not _has_timed(workspace):
+            workspace.discard()
+        raise
+
+
+def _has_timed(workspace: BenchWorkspace) -> bool:
+    records = MeasurementStore(workspace.measurements).records()
+    return any(record["kind"] == "time" and not record.get("replayed") for record in records)
+
+
+def _measured(
+    root: Path, config: ProjectConfig, workspace: BenchWorkspace, asked: Asked, progress: Progress
+) -> BenchResult:
     files = sources_of(asked)
     target_path = find_target(root, config, workspace.kernel)
     target = target_ref(root, target_path)
     progress.step("target and device", 1, of=STEPS)
-    recording, answers = recording_to_replay(root, target_path, workspace.kernel, asked.device), None
+    recording, answers = _recording_to_replay(root, target_path, workspace.kernel, asked), None
     if recording is not None:
         progress.note(replaying_told(recording.reference))
         answers = RecordedRun.of(target_path, workspace.kernel).store(recording)
@@ -118,6 +160,7 @@ def _result(
         excluded={**measuring.excluded, **chosen.missing_providers},
         rows=rows,
         notes=measuring.notes(),
+        minimum_effect=config.thresholds.minimum_effect,
     )
 
 

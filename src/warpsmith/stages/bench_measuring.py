@@ -10,7 +10,7 @@ from warpsmith.contracts.measurement import L2, ORIGINAL, Contender, Correctness
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.measure.worker.protocol import Answer, AnyQuestion, Check, MeasureMemory, WorkerError, WorkerFailure
 from warpsmith.measure.worker.stored import NotRecorded
-from warpsmith.report.bench_rows import Observations, Place
+from warpsmith.report.bench_rows import NOT_RECORDED, Observations, Place
 from warpsmith.search.bench import Bench
 from warpsmith.stages.timings import (
     COMPILED_PROVIDERS,
@@ -23,8 +23,6 @@ from warpsmith.stages.timings import (
     providers_at,
     with_providers,
 )
-
-NOT_RECORDED = "not in the recording"
 
 #: Failures after which no other question would be answered either.
 HOPELESS = frozenset({"no_device", "bad_target"})
@@ -133,7 +131,7 @@ class Measuring:
         if unanswered:
             told.append(
                 f"{unanswered} of {len(self.places)} comparisons are not in the recording, which holds what its run "
-                "asked; on a machine with a GPU the same command measures them"
+                "asked, and are left out; on a machine with a GPU the same command measures them"
             )
         told += [f"{what} is not known everywhere, the last one {why}" for what, why in self.lacking.items()]
         held_out = len(self.chosen.cases) > len(self.chosen.tuning_cases)

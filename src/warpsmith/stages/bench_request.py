@@ -1,4 +1,7 @@
-"""What a bench is asked, and whether there is such a thing. Must not know how it is measured."""
+"""What a bench is asked, and whether there is such a thing. Must not know how it is measured.
+
+Names are told to be wrong before a GPU or a recording is missed: that needs the target's description alone.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,12 @@ from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import UsageError
 from warpsmith.contracts.measurement import L2, ORIGINAL, TimingMethod
 from warpsmith.contracts.target import TargetSpec
+from warpsmith.measure.worker.protocol import Describe, WorkerError, answer_of
 from warpsmith.project.snapshot import read_source
+from warpsmith.stages.session import target_ref, worker_without_gpu
+
+#: Chosen: as many as are read through to find one's own.
+SHOWN_NAMES = 12
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,23 @@ def sources_of(asked: Asked) -> dict[str, bytes]:
     return found
 
 
+def expect_names(root: Path, target_path: Path, asked: Asked) -> None:
+    """Raises UsageError for a file, provider, case or mode that there is not, as far as this can be told without a GPU.
+
+    A target that cannot be described here is left to whoever needs it described.
+    """
+    sources_of(asked)
+    if not (asked.providers or asked.cases or asked.modes or asked.files):
+        return
+    try:
+        with worker_without_gpu(root) as worker:
+            spec = answer_of(worker, Describe(target=target_ref(root, target_path)), TargetSpec)
+    except WorkerError:
+        return
+    known = tuple(dict.fromkeys((*spec.providers, *spec.missing_providers)))
+    chosen_of(asked, spec.model_copy(update={"providers": known, "missing_providers": {}}))
+
+
 def chosen_of(asked: Asked, spec: TargetSpec) -> TargetSpec:
     """The target with what was asked for of its cases, modes and providers. Raises UsageError naming what there is."""
     for name in asked.providers:
@@ -71,7 +96,9 @@ def _named(option: str, asked: Iterable[str], known: Sequence[str], spec: Target
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"{option} {name}: {spec.name} has {', '.join(known) or 'none'}{hint}")
+            more = f", and {len(known) - SHOWN_NAMES} more, see {spec.target_file}" if len(known) > SHOWN_NAMES else ""
+            there = ", ".join(known[:SHOWN_NAMES]) or "none"
+            raise UsageError(f"{option} {name}: {spec.name} has {there}{more}{hint}")
     return tuple(name for name in known if not wanted or name in wanted)
 
 

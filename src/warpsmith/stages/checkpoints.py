@@ -8,6 +8,7 @@ that was given for other evidence does not count.
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         why = "the winner lies in the production file and its tests have not passed yet; this goes on, or takes it back"
     if state is RunState.FINALIZE and _is_refused(workspace):
         command, why = f"warpsmith demo {kernel}", "a recorded winner is applied only in a demonstration copy"
+    if state is RunState.DONE and (source := _replaced_since(workspace)) is not None:
+        why = f"the run is finished; the production file, {source}, is no longer what this run applied"
     return NextStep(
         kernel=kernel,
         state=state,
@@ -111,6 +114,17 @@ def _changed_source(workspace: Workspace) -> str | None:
     production = workspace.root / profile.source
     unchanged = production.is_file() and file_sha256(production) == profile.source_sha256
     return None if unchanged else profile.source
+
+
+def _replaced_since(workspace: Workspace) -> str | None:
+    """The production file where it is no longer what the finished run applied. None also where that cannot be told."""
+    with suppress(UsageError):
+        applied = read_document(workspace.final_result, FinalResult).applied_sha256
+        if applied is not None:
+            source = read_document(workspace.profile, Profile).source
+            production = workspace.root / source
+            return None if production.is_file() and file_sha256(production) == applied else source
+    return None
 
 
 def _is_refused(workspace: Workspace) -> bool:

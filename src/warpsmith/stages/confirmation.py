@@ -23,7 +23,7 @@ from warpsmith.verdict.statistics import pooled
 #: The confirmation runs on inputs that no search has seen.
 FRESH_SEED_OFFSET = 1000
 
-#: Chosen: where the code of a process lies in memory is worth some tenths of a per cent; three tell what is chance.
+#: Chosen: three tell whether processes agree. Where they do not, the interval is widened.
 CONFIRMING_PROCESSES = 3
 
 
@@ -41,21 +41,22 @@ def confirm(session: Session, profile: Profile, search: SearchResult) -> Confirm
     sides = contenders(**{ORIGINAL: bench.original, OPTIMIZED: winner})
     correctness = check_all(bench, winner)
     timings: list[Timing] = []
+    both: list[Timing] = []
     in_goal = pairs(spec.tuning_cases, [session.request.goal])
     todo = pairs(spec.cases, spec.modes)
     for index, (case, mode) in enumerate(todo):
         session.progress.note(f"confirming {case.name} {mode.value}", index, len(todo))
         plan = None if (case, mode) in in_goal else GUARDED
-        timings.extend(with_providers(bench, sides, case, mode, plan))
+        of_both, *of_providers = with_providers(bench, sides, case, mode, plan)
+        timings += [of_both, *of_providers]
+        both.append(of_both)
     memories = measure_memories(bench, sides)
-    timings = _in_more_processes(session, bench, sides, timings)
-    both = tuple(t for t in timings if OPTIMIZED in t.failures or any(b.contender == OPTIMIZED for b in t.blocks))
     evidence = Evidence(
         candidate=OPTIMIZED,
         best=None,
         goal_mode=session.request.goal,
         correctness=correctness,
-        timings=both,
+        timings=_in_more_processes(session, bench, sides, both),
         memories=memories,
         compilations=measure_compilations(bench, winner),
         host_times=measure_host_times(bench, sides),
@@ -66,21 +67,25 @@ def confirm(session: Session, profile: Profile, search: SearchResult) -> Confirm
 
 def _in_more_processes(
     session: Session, bench: Bench, sides: Sequence[Contender], timings: Sequence[Timing]
-) -> list[Timing]:
-    """The goal's timings with those of more cold processes added: what one process has by chance is not confirmed."""
+) -> tuple[Timing, ...]:
+    """With the goal's timings of more cold processes added: what one process has by chance is not confirmed."""
     found = list(timings)
-    in_goal = [
-        index
-        for index, timing in enumerate(found)
-        if timing.mode is session.request.goal and timing.case.role is Role.TUNING and OPTIMIZED not in timing.failures
-    ]
+    in_goal = [i for i, t in enumerate(found) if t.mode is session.request.goal and t.case.role is Role.TUNING]
     for process in range(1, CONFIRMING_PROCESSES):
         session.worker.close()
         again = replace(bench, seed=bench.seed + process)
         for done, index in enumerate(in_goal):
-            timing = found[index]
-            told = f"confirming {timing.case.name} {timing.mode.value} in cold process {process + 1}"
+            case, mode = found[index].case, found[index].mode
+            told = f"confirming {case.name} {mode.value} in cold process {process + 1}"
             session.progress.note(told, done, len(in_goal))
-            if {ORIGINAL, OPTIMIZED} <= {block.contender for block in timing.blocks}:
-                found[index] = pooled(timing, again.time(sides, timing.case, timing.mode))
-    return found
+            found[index] = _pooled(found[index], again.time(sides, case, mode))
+    return tuple(found)
+
+
+def _pooled(timing: Timing, more: Timing) -> Timing:
+    """Both, or the winner as failed where it could not be timed the same way again."""
+    try:
+        return pooled(timing, more)
+    except ValueError as error:
+        without = tuple(block for block in timing.blocks if block.contender != OPTIMIZED)
+        return timing.model_copy(update={"blocks": without, "failures": {**timing.failures, OPTIMIZED: str(error)}})

@@ -47,15 +47,20 @@ def compare_documents(
     A field that a file lacks has its default, as when it is read.
     """
     try:
-        there = json.loads(found)
-    except ValueError as error:
+        return _compare_documents(name, json.loads(found), expected, document_type, left_out)
+    except (ValueError, RecursionError) as error:
         return Compared(0, 0, (Difference(document=name, found=f"is no JSON: {error}"),))
+
+
+def _compare_documents(
+    name: str, there: Any, expected: bytes, document_type: type[Document], left_out: frozenset[str]
+) -> Compared:
     with contextlib.suppress(ValidationError):  # told field by field
         there = document_type.model_validate(there).model_dump(mode="json")
     given = {key: value for key, value in json.loads(expected).items() if key not in left_out}
     there = {key: value for key, value in there.items() if key not in left_out} if isinstance(there, dict) else there
     differences = tuple(
-        Difference(document=name, place=place, found=_json(here), expected=_json(value))
+        Difference(document=name, place=_text(place), found=_json(here), expected=_json(value))
         for place, here, value in _fields(there, given, "")
     )
     return Compared(_numbers_in(given), 0, differences)
@@ -77,7 +82,10 @@ def _fields(found: Any, expected: Any, place: str) -> Iterator[tuple[str, Any, A
 
 def _equal(found: Any, expected: Any) -> bool:
     if _is_number(found) and _is_number(expected):
-        return math.isclose(found, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=0.0)
+        try:
+            return math.isclose(found, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=0.0)
+        except OverflowError:  # a whole number that no float holds
+            return bool(found == expected)
     return type(found) is type(expected) and bool(found == expected)
 
 
@@ -94,12 +102,16 @@ def _numbers_in(value: Any) -> int:
 
 
 def _json(value: Any) -> str:
-    return "not there" if value is _NOT_THERE else _short(json.dumps(value, ensure_ascii=False))
+    return "not there" if value is _NOT_THERE else _short(_text(json.dumps(value, ensure_ascii=False)))
 
 
 def compare_tables(name: str, found: bytes, expected: bytes) -> Compared:
     """Two CSV files cell by cell. Rows are numbered from 1, without the header."""
-    given, there = _rows(expected), _rows(found)
+    given = _rows(expected)
+    try:
+        there = _rows(found)
+    except csv.Error as error:
+        return Compared(0, 0, (Difference(document=name, found=f"is no CSV: {error}"),))
     differences: list[Difference] = []
     columns = given[0] if given else []
     if there[:1] != given[:1]:
@@ -112,9 +124,11 @@ def compare_tables(name: str, found: bytes, expected: bytes) -> Compared:
             differences.append(_row(name, f"row {index}", here, wanted))
             continue
         differences += [
-            Difference(document=name, place=f"row {index}, column {column}", found=repr(cell), expected=repr(value))
-            for column, cell, value in zip(columns, here[0], wanted[0], strict=False)
-            if cell != value
+            Difference(
+                document=name, place=f"row {index}, column {column}", found=_short(repr(cell)), expected=repr(want)
+            )
+            for column, cell, want in zip(columns, here[0], wanted[0], strict=False)
+            if cell != want
         ]
     numbers = sum(_reads_as_number(cell) for row in given[1:] for cell in row)
     return Compared(numbers, 0, tuple(differences))
@@ -157,6 +171,11 @@ def _changed(name: str, start: int, found: list[str], expected: list[str]) -> It
     for index in range(max(len(found), len(expected))):
         here, given = (_short(repr(each[index])) if index < len(each) else "not there" for each in (found, expected))
         yield Difference(document=name, place=f"line {start + index + 1}", found=here, expected=given)
+
+
+def _text(text: str) -> str:
+    """Half a surrogate pair is JSON, but no text that could be written down."""
+    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
 
 
 def _short(text: str) -> str:

@@ -16,6 +16,9 @@ from warpsmith.stages.checkpoints import state_of
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import PastRun, Workspace
 
+#: Chosen: the newest, to find one's own among.
+SHOWN_IDS = 8
+
 
 def current_run(workspace: Workspace, *, terminal_only: bool = False) -> RunSummary | None:
     """The run that stands in the workspace, or None before the first. Raises UsageError where it is damaged."""
@@ -42,8 +45,11 @@ def find_run(workspace: Workspace, wanted: str) -> Workspace:
         return runs[found[0]]
     kernel = workspace.kernel
     why = f"{len(found)} runs of {kernel} begin with" if found else f"no run of {kernel} has the id"
+    there = list(found or runs)
+    more = f", and {len(there) - SHOWN_IDS} more" if len(there) > SHOWN_IDS else ""
     raise UsageError(
-        f"{why} {wanted!r}; there are: {', '.join(found or runs) or 'none'}", next_command=f"warpsmith status {kernel}"
+        f"{why} {wanted!r}; there are: {', '.join(there[:SHOWN_IDS]) or 'none'}{more}",
+        next_command=f"warpsmith status {kernel}" + (" --json" if more else ""),
     )
 
 

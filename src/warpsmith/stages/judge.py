@@ -33,7 +33,15 @@ from warpsmith.measure.worker.protocol import (
 )
 from warpsmith.search.bench import Bench
 from warpsmith.source.admit import admit
-from warpsmith.stages.timings import GUARDED, heaviest_tuning_case, peak_memories, smallest_tuning_case
+from warpsmith.stages.timings import (
+    COPY,
+    GUARDED,
+    contenders,
+    heaviest_tuning_case,
+    pairs,
+    peak_memories,
+    smallest_tuning_case,
+)
 from warpsmith.verdict.decision import Evidence, decide, too_few_rounds
 from warpsmith.verdict.statistics import goal_speedup
 from warpsmith.verdict.thresholds import Thresholds
@@ -120,18 +128,18 @@ def _measure(bench: Bench, standing: Standing, rules: Rules, correctness: Correc
     if hopeless := _hopeless(standing, evidence):
         return Judgement(VariantStatus.JUDGED, None, hopeless, timings)
     rest = [(case, mode) for mode in bench.spec.modes for case in bench.spec.cases if (case, mode) not in goal_pairs]
-    sides = [sides[0], sides[-1]]
-    timings += time_pairs(bench, sides, rest, GUARDED)
+    both = [sides[0], sides[-1]]
+    timings += time_pairs(bench, both, rest, GUARDED)
     evidence = replace(evidence, timings=timings)
     verdict = decide(evidence, rules.thresholds)
     if verdict.outcome in (Outcome.REJECTED, Outcome.MIXED):
         return Judgement(VariantStatus.JUDGED, None, verdict, timings)
-    memories = measure_memories(bench, sides)
+    memories = measure_memories(bench, both)
     evidence = replace(
         evidence,
         memories=memories,
         compilations=measure_compilations(bench, standing.source),
-        host_times=measure_host_times(bench, sides),
+        host_times=measure_host_times(bench, both),
     )
     verdict = decide(evidence, rules.thresholds)
     if verdict.outcome is Outcome.INCONCLUSIVE:
@@ -147,8 +155,10 @@ def _hopeless(standing: Standing, evidence: Evidence) -> Verdict | None:
     base = standing.best_name or ORIGINAL
     if {ORIGINAL, base, standing.name} & {name for timing in evidence.timings for name in timing.failures}:
         return None
+    if too_few_rounds(evidence.timings, ORIGINAL, base, standing.name):
+        return None
     gain = goal_speedup(evidence.timings, base, standing.name)
-    if gain.high >= 1 or too_few_rounds(evidence):
+    if gain.high >= 1:
         return None
     against = "the original" if base == ORIGINAL else f"the best so far, {base}"
     return Verdict(
@@ -177,6 +187,15 @@ def time_pairs(
         bench.report(f"{sides[-1].name}: timing {case.name} {mode.value}", index, len(pairs))
         timings.append(bench.time(sides, case, mode, plan))
     return tuple(timings)
+
+
+def time_copy(bench: Bench, goal: Mode, text: str) -> tuple[Timing, ...]:
+    """The original and an identical copy of itself at every tuning case, as a candidate is timed: longer once where the
+    rounds were too few. Raises WorkerError."""
+    sides = contenders(**{ORIGINAL: bench.original, COPY: bench.keep(COPY, text)})
+    places = pairs(bench.spec.tuning_cases, [goal])
+    timings = time_pairs(bench, sides, places)
+    return time_pairs(bench, sides, places, LONGER) if too_few_rounds(timings, ORIGINAL, COPY) else timings
 
 
 def measure_memories(bench: Bench, sides: Sequence[Contender]) -> tuple[Memory, ...]:

@@ -30,13 +30,16 @@ from warpsmith.source.editing import NotApplicable
 from warpsmith.source.encoding import encoded
 from warpsmith.source.scan import scan
 from warpsmith.stages.checkpoints import OPTIMIZED, expect_source_unchanged
-from warpsmith.stages.judge import Judgement, Rules, Standing, judge, time_pairs
+from warpsmith.stages.judge import Judgement, Rules, Standing, judge, time_copy
 from warpsmith.stages.session import Session, source_ref, text_of
-from warpsmith.stages.timings import COPY, contenders, pairs
-from warpsmith.verdict.decision import told_noise_floor
+from warpsmith.stages.timings import COPY
+from warpsmith.verdict.decision import told_noise_floor, too_few_rounds
 from warpsmith.verdict.statistics import noise_floor
 from warpsmith.verdict.stopping import stop_reason
 from warpsmith.workspace.documents import read_document, write_bytes, write_document, write_text
+
+#: Where noise cannot be told from a gain there is nothing to search by.
+NO_NOISE_FLOOR = "how far noise reaches is not known"
 
 
 @dataclass
@@ -75,12 +78,14 @@ def optimize(session: Session) -> SearchResult:
     bench = session.bench(session.describe(), profile.device)
     text = text_of(workspace.original)
     session.progress.step("noise floor: the original against a copy of itself")
-    floor = _noise_floor(bench, session.request.goal, text)
-    if told := told_noise_floor(floor, session.config.thresholds):
+    copied = time_copy(bench, session.request.goal, text)
+    few = too_few_rounds(copied, ORIGINAL, COPY)
+    floor = None if few else noise_floor(copied, ORIGINAL, COPY)
+    if floor is not None and (told := told_noise_floor(floor, session.config.thresholds)):
         session.progress.note(told)
     rules = Rules(session.request.goal, session.config.thresholds, floor)
     search = Search(session, profile, bench, rules, text)
-    reason = _run(search)
+    reason = f"{NO_NOISE_FLOOR}: {few[0]}" if few else _run(search)
     result = SearchResult(
         run_id=session.request.run_id,
         winner=search.best.number if search.best else None,
@@ -272,13 +277,6 @@ def _write(
         frame = sweep_frame(readings, original_ms=original_ms)
         write_text(workspace.sweep_csv, to_csv(frame, variant.origin))
     workspace.log("variant", number=variant.number, status=variant.status.value)
-
-
-def _noise_floor(bench: Bench, goal: Mode, text: str) -> float:
-    """The original against an identical copy of itself at every tuning case, by the procedure that judges."""
-    sides = contenders(**{ORIGINAL: bench.original, COPY: bench.keep(COPY, text)})
-    timings = time_pairs(bench, sides, pairs(bench.spec.tuning_cases, [goal]))
-    return noise_floor(timings, ORIGINAL, COPY)
 
 
 def _learnings(variant: Variant, judgement: Judgement) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ and the style command said, what a clock said) is as the run has it. Reads the r
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -13,14 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from warpsmith.contracts.errors import Unavailable, UsageError, WarpsmithError
+from pydantic import ValidationError
+
+from warpsmith.contracts.errors import Unavailable, WarpsmithError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult
+from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.verdict import Outcome
 from warpsmith.contracts.verification import Difference
 from warpsmith.measure.worker.misses import protocol_of
-from warpsmith.measure.worker.protocol import PROTOCOL_VERSION, Describe, Identify, TargetRef, WorkerError
+from warpsmith.measure.worker.protocol import PROTOCOL_VERSION, Describe, Identify, TargetRef, WorkerError, answer_of
 from warpsmith.measure.worker.stored import OFFLINE_KINDS, StoredWorker
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.snapshot import read_source, sha256_of
@@ -35,6 +39,9 @@ from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.store import MeasurementStore
 
 PROFILE, OPTIMIZE, FINALIZE = "profile", "optimize", "finalize"
+
+#: What a stage may end in where an answer has the right form and says what cannot be.
+_SENSELESS = (ValueError, ArithmeticError, TypeError, LookupError)
 
 _OUT_OF_TIME = re.compile(r"time budget used: (\d+) s of")
 
@@ -95,6 +102,8 @@ def recompute(
     Raises UsageError where a document of the run cannot be read, Unavailable where its answers are of another protocol.
     """
     request, stored = read_document(run.request, Request), read_document(run.profile, Profile)
+    if run.final_result.is_file():
+        read_document(run.final_result, FinalResult)
     session = _session(run, config, samples, root, stored, tell)
     asked = session.worker.store
     assert isinstance(asked, Asked)
@@ -103,9 +112,10 @@ def recompute(
         tell(f"{stage} of run {request.run_id}, from its answers")
         try:
             go_through()
-        except (WarpsmithError, WorkerError) as error:
+        except (WarpsmithError, WorkerError, *_SENSELESS) as error:
             again.broken_off = stage
-            found = f"the answers do not lead to where the run says: {error}"
+            told = f"{type(error).__name__}: {error}" if isinstance(error, _SENSELESS) else str(error)
+            found = f"the answers do not lead to where the run says: {told}"
             again.differences.append(Difference(document=samples.name, place=f"stage {stage}", found=found))
             break
         again.stages.append(stage)
@@ -121,21 +131,14 @@ def _session(
     tell: Callable[[str], None],
 ) -> Session:
     """A session below `root`: the kernel as it was, and answers in the place of a GPU."""
-    described = _description(samples, run)
+    target = _target(samples, run, root)
     workspace = Workspace(root, run.kernel)
     workspace.create()
     write_bytes(workspace.request, run.request.read_bytes())
     for event in run.events():
-        if event["event"] == GPU_SHARED:
-            workspace.log(GPU_SHARED, pids=event["pids"])
-    original = read_source(run.original)
-    write_bytes(workspace.original, original)
-    write_bytes(_below(root, stored.source), original)
-    for argument in described["answer"].get("tests", ()):
-        path = root / argument.partition("::")[0]
-        if not argument.startswith("-") and path.resolve().is_relative_to(root.resolve()):
-            path.mkdir(parents=True, exist_ok=True)  # they are not run: that they were there is all that is asked
-    target = TargetRef(path=str(root / "target.py"), root=str(root), sha256=described["question"]["target"]["sha256"])
+        if event.get("event") == GPU_SHARED:
+            workspace.log(GPU_SHARED, pids=event.get("pids", []))
+    write_bytes(workspace.original, read_source(run.original))
     offline = {r["identity"]: r for r in _offline_answers(run, samples) if r["kind"] in OFFLINE_KINDS}
     worker = StoredWorker(
         Asked(offline),
@@ -148,14 +151,14 @@ def _session(
     return Session(root, config, workspace, request, worker, target, Steps(tell), _clock_of(run, workspace, request))
 
 
-def _description(samples: Samples, run: Workspace) -> Mapping[str, Any]:
-    """The record in which the target is described, the latest. Raises Unavailable where there is none to go by."""
+def _target(samples: Samples, run: Workspace, root: Path) -> TargetRef:
+    """The target file that was asked about, by the latest description of it. Raises Unavailable where nothing was."""
     records = [record for record in samples.store.records() if protocol_of(record) == PROTOCOL_VERSION]
-    found = [record for record in records if record["kind"] == Describe.model_fields["kind"].default]
-    if found:
-        return found[-1]
-    if records:
-        return {**records[-1], "answer": {}}
+    describing = [record for record in records if record["kind"] == Describe.model_fields["kind"].default]
+    for record in reversed((*records, *describing)):
+        with contextlib.suppress(ValidationError, LookupError, TypeError):
+            sha256 = record["question"]["target"]["sha256"]
+            return TargetRef(path=str(root / "target.py"), root=str(root), sha256=sha256)
     renew = f"warpsmith record {run.kernel}" if samples.recording else f"warpsmith run {run.kernel} --fresh"
     raise Unavailable(
         f"{samples.name} has no answer to a question of protocol {PROTOCOL_VERSION}, which this warpsmith asks: only "
@@ -167,13 +170,6 @@ def _description(samples: Samples, run: Workspace) -> Mapping[str, Any]:
 def _offline_answers(run: Workspace, samples: Samples) -> Iterable[Mapping[str, Any]]:
     """Where answers that need no GPU are: with the run's own, also when it replayed a recording."""
     return MeasurementStore(run.measurements).records() if samples.recording else samples.store.records()
-
-
-def _below(root: Path, name: str) -> Path:
-    path = root / name
-    if not path.resolve().is_relative_to(root.resolve()):
-        raise UsageError(f"profile.json: expected a source below the repository's root, found {name!r}")
-    return path
 
 
 def _clock_of(run: Workspace, workspace: Workspace, request: Request) -> Callable[[], float]:
@@ -194,7 +190,7 @@ def _clock_of(run: Workspace, workspace: Workspace, request: Request) -> Callabl
 
 
 def _finished_stages(run: Workspace, session: Session, again: Recomputed) -> Iterable[tuple[str, Callable[[], object]]]:
-    yield PROFILE, lambda: profile(session)
+    yield PROFILE, lambda: _profile(session)
     if not run.search_result.is_file():
         if run.variant_records():
             again.left_out.append("the variants so far: the search has not ended")
@@ -202,6 +198,17 @@ def _finished_stages(run: Workspace, session: Session, again: Recomputed) -> Ite
     yield OPTIMIZE, lambda: optimize(session)
     if run.final_result.is_file():
         yield FINALIZE, lambda: _finalize(session, run, again)
+
+
+def _profile(session: Session) -> None:
+    spec = answer_of(session.worker, Describe(target=session.target), TargetSpec)
+    write_bytes(session.root / spec.source, read_source(session.workspace.original))
+    for argument in spec.tests:
+        path = session.root / argument.partition("::")[0]
+        if not argument.startswith("-") and path.resolve().is_relative_to(session.root.resolve()):
+            with contextlib.suppress(OSError):  # they are not run: that they were there is all that is asked
+                path.mkdir(parents=True, exist_ok=True)
+    profile(session)
 
 
 def _finalize(session: Session, run: Workspace, again: Recomputed) -> None:

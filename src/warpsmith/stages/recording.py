@@ -31,10 +31,13 @@ from warpsmith.workspace.store import MeasurementStore
 RECORDED = "recorded"
 
 
-def recording_to_replay(root: Path, target_path: Path, kernel: str, device: str) -> Recording | None:
+def recording_to_replay(
+    root: Path, target_path: Path, kernel: str, device: str, *, to_bench: bool = False
+) -> Recording | None:
     """What a new run replays; None where a GPU measures. "auto" replays where there is no GPU.
 
-    Raises Unavailable where there is neither, or where source or target are not those of the recording.
+    `to_bench` is for the source as it lies there: a demonstration, which ends with the winner in place, is no way to
+    that. Raises Unavailable where there is neither, or where source or target are not those of the recording.
     """
     if device != RECORDED and (device != "auto" or choose("auto") is not None):
         return None
@@ -53,13 +56,31 @@ def recording_to_replay(root: Path, target_path: Path, kernel: str, device: str)
             next_command=f"warpsmith record {kernel}   (on a machine with a GPU)",
         )
     if (found := file_sha256(root / recording.source)) != recording.source_sha256:
-        restore = f"cp {shlex.quote(str(recorded.original.relative_to(root)))} {shlex.quote(recording.source)}"
-        raise Unavailable(
-            f"{told} is of {recording.source} with sha256 {recording.source_sha256[:12]}, here it has {found[:12]}; a "
-            "demonstration copy replays it on the source as it was",
-            next_command=restore if is_demonstration(root) else f"warpsmith demo {kernel}",
-        )
+        raise _of_another_source(root, recorded, recording, found, to_bench=to_bench)
     return recording
+
+
+def _of_another_source(
+    root: Path, recorded: RecordedRun, recording: Recording, found: str, *, to_bench: bool
+) -> Unavailable:
+    """What is recorded is not of the source as it is, with the shortest way to what replays. Edits are not undone."""
+    kernel, told = recorded.kernel, f"the recording of {recorded.kernel} ({recording.origin})"
+    is_winner = found == recording.result.applied_sha256
+    if is_winner:
+        told += f" is of the kernel as it was before its run, and {recording.source} is the winner that the run applied"
+    else:
+        told += f" is of {recording.source} with sha256 {recording.source_sha256[:12]}, here it has {found[:12]}"
+    restore = f"cp {shlex.quote(str(recorded.original.relative_to(root)))} {shlex.quote(recording.source)}"
+    if is_demonstration(root):
+        return Unavailable(f"{told}; put back as it was, it replays", next_command=restore)
+    if to_bench and is_winner:
+        again = f"{restore} && warpsmith bench {kernel}"
+        return Unavailable(f"{told}; put back as it was, it replays", next_command=again)
+    if to_bench:
+        return Unavailable(told, next_command=f"warpsmith bench {kernel}   (on a machine with a GPU)")
+    return Unavailable(
+        f"{told}; a demonstration copy replays it on the source as it was", next_command=f"warpsmith demo {kernel}"
+    )
 
 
 def recording_of(workspace: Workspace, target_path: Path) -> tuple[Recording, bytes]:

@@ -23,7 +23,11 @@ from warpsmith.workspace.layout import Workspace
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The winner measured afresh in a cold process on new inputs, with the baselines beside it."""
+    """The winner measured afresh in cold processes on new inputs.
+
+    `timings` are those of the first process, with the baselines beside the winner in each comparison; the verdict rests
+    on all of them.
+    """
 
     verdict: Verdict
     correctness: Correctness

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 
 from warpsmith.contracts.device import Environment
 from warpsmith.contracts.errors import UsageError
+from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.verification import Difference
@@ -24,18 +26,24 @@ from warpsmith.measure.worker.misses import asked_for
 from warpsmith.measure.worker.protocol import ANSWER_TYPES, PROTOCOL_VERSION, WorkerFailure
 from warpsmith.measure.worker.stored import FAILURE, OFFLINE_KINDS, UNBOUND_KINDS
 from warpsmith.project.recordings import RecordedRun
+from warpsmith.project.snapshot import sha256_of
+from warpsmith.stages.differences import compare_documents
 from warpsmith.workspace.layout import Workspace
-from warpsmith.workspace.store import MeasurementStore, content_sha256
+from warpsmith.workspace.store import HASHED_SINCE_PROTOCOL, MeasurementStore, content_sha256
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The file of answers, by the name that it is told by. `recording` is set where it is one; `notes` are told."""
+    """The file of answers, by the name that it is told by. `recording` is set where it is one; `notes` are told.
+
+    `another` says that a recording lies there which is not the one that the run replayed.
+    """
 
     store: MeasurementStore
     name: str
     recording: Recording | None = None
     notes: tuple[str, ...] = ()
+    another: Difference | None = None
 
 
 def samples_of(workspace: Workspace, request: Request, recorded: RecordedRun) -> Samples:
@@ -49,11 +57,17 @@ def samples_of(workspace: Workspace, request: Request, recorded: RecordedRun) ->
         return own
     recording = recorded.read()
     if recording is not None and _is_of(recording, request):
+        if not recorded.answers.is_file():
+            raise UsageError(
+                f"{recorded.answers} is not there, though {recorded.document.name} beside it is",
+                next_command=f"git checkout -- {shlex.quote(str(recorded.answers))}",
+            )
         name = recorded.answers.relative_to(workspace.root).as_posix()
         return Samples(MeasurementStore(recorded.answers), name, recording)
     if has_own:
         note = "the recording that was replayed is not there any more: its answers as the run had copied them were used"
-        return Samples(own.store, own.name, notes=(note,))
+        another = None if recording is None else _another(workspace.relative(recorded.document), recording, request)
+        return Samples(own.store, own.name, notes=(note,), another=another)
     raise UsageError(
         f"nothing to verify run {request.run_id} of {request.kernel} with: its raw answers, "
         f"{workspace.relative(workspace.measurements)}, are not there, and no recording in "
@@ -68,11 +82,22 @@ def _is_of(recording: Recording, request: Request) -> bool:
     return recording.request.run_id == request.run_id
 
 
+def _another(name: str, recording: Recording, request: Request) -> Difference:
+    there, replayed = (
+        "none" if each is None else f"{each.answers_sha256[:12]} ({each.gpu}, {each.date})"
+        for each in (recording.reference, request.recording)
+    )
+    found = f"is of answers {there}, and request.json says that {replayed} were replayed"
+    return Difference(document=name, found=found)
+
+
 def damage_of(samples: Samples) -> Iterator[Difference]:
     """What shows by itself that it is not as it was written. Raises UsageError where the file cannot be read."""
+    if samples.another is not None:
+        yield samples.another
     if samples.recording is not None:
         yield from _damage_of_recording(samples.store.path, samples.name, samples.recording)
-    for number, record in enumerate(samples.store.records(), start=1):
+    for number, record in enumerate(samples.store.written(), start=1):
         for found in _damage(record):
             yield Difference(document=samples.name, place=told(record, number), found=found)
 
@@ -87,14 +112,50 @@ def _damage_of_recording(path: Path, name: str, recording: Recording) -> Iterato
         yield Difference(document=name, found=f"has {count} answers, recording.json says {recording.answers}")
 
 
+def otherwise_recorded(
+    run: Workspace, recorded: RecordedRun, recording: Recording, request: Request, profile: Profile
+) -> Iterator[Difference]:
+    """Where the rest of a recording is not what its answers give as `profile`, nor what the run has that became it."""
+    name = run.relative(recorded.document)
+    for field, found, expected in (
+        ("kernel", recording.kernel, profile.kernel),
+        ("source", recording.source, profile.source),
+        ("source_sha256", recording.source_sha256, profile.source_sha256),
+        ("measured_at", recording.measured_at, profile.device.measured_at),
+    ):
+        if found != expected:
+            yield Difference(document=name, place=field, found=found, expected=expected)
+    if changes := profile.device.environment.changes_since(recording.environment.model_dump(mode="json")):
+        found = f"is another than the answers were measured on: {', '.join(changes)}".replace(", now ", ", there ")
+        yield Difference(document=name, place="environment", found=found)
+    original = sha256_of(recorded.original.read_bytes()) if recorded.original.is_file() else "not there"
+    if original != recording.source_sha256:
+        expected = recording.source_sha256
+        yield Difference(
+            document=run.relative(recorded.original), place="its sha256", found=original, expected=expected
+        )
+    if request.recording is not None:
+        return
+    for path, document in ((run.request, recording.request), (run.final_result, recording.result)):
+        if path.is_file():
+            as_recorded = document.model_dump_json().encode()
+            yield from compare_documents(path.name, path.read_bytes(), as_recorded, type(document)).differences
+        else:
+            yield Difference(document=path.name, found=f"is not there, and {name} has it")
+
+
 def _damage(record: Mapping[str, Any]) -> Iterator[str]:
     """Identity, hash of the whole, and form of one record. One of another protocol counts nowhere."""
     question, answer, kind = record["question"], record["answer"], record["kind"]
-    if not any(_identity(question, version) == record["identity"] for version in range(1, PROTOCOL_VERSION + 1)):
+    versions = range(1, PROTOCOL_VERSION + 1)
+    protocol = next((each for each in versions if _identity(question, each) == record["identity"]), None)
+    if protocol is None:
         yield "its identity is not the hash of its question: the question was changed after it was asked"
-    if record.get("sha256") not in (None, content_sha256(record)):
+    if "sha256" in record and record["sha256"] != content_sha256(record):
         yield "is not what was written: its own sha256 is of something else"
-    if _identity(question, PROTOCOL_VERSION) != record["identity"]:
+    if "sha256" not in record and max(protocol or 0, record.get("protocol", 0)) >= HASHED_SINCE_PROTOCOL:
+        yield f"has no sha256, which every answer has since protocol {HASHED_SINCE_PROTOCOL}"
+    if protocol != PROTOCOL_VERSION:
         return
     try:
         expected = WorkerFailure if FAILURE in answer else ANSWER_TYPES[kind]
@@ -130,14 +191,15 @@ def otherwise_copied(
     if samples.recording is None or not workspace.measurements.is_file():
         return
     name = workspace.measurements.name
-    copies = {record["identity"]: record for record in MeasurementStore(workspace.measurements).records()}
+    copies: dict[str, list[Mapping[str, Any]]] = {}
+    for copy in MeasurementStore(workspace.measurements).written():
+        copies.setdefault(copy["identity"], []).append(copy)
     for identity, record in asked.items():
-        copy = copies.get(identity)
         if record["kind"] in OFFLINE_KINDS:
             continue
-        if copy is None:
+        if identity not in copies:
             yield Difference(document=name, place=told(record), found="is not there, though the run follows from it")
-        elif {**copy, "replayed": True} != {**record, "replayed": True}:
+        elif any({**copy, "replayed": True} != {**record, "replayed": True} for copy in copies[identity]):
             yield Difference(document=name, place=told(record), found="is not what the recording has")
 
 

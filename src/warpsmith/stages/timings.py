@@ -39,22 +39,34 @@ def everyone_at(spec: TargetSpec, sources: Sequence[Contender], case: Case) -> t
 def with_providers(
     bench: Bench, sources: Sequence[Contender], case: Case, mode: Mode, plan: TimingPlan | None = None
 ) -> tuple[Timing, ...]:
-    """Sources and baseline providers in one comparison, or, where a provider cannot be captured, apart.
+    """Sources and baseline providers in one comparison, or, where a provider cannot be captured, apart: sources first.
 
     Sources are timed by graph replay either way; a provider that cannot be is compared with the first source by
     the method that it allows, in a comparison of its own. Where a method was asked for, all are timed by that.
-    No plan is the usual one at tuning cases, and at held-out ones what a guardrail needs.
+    A provider that takes the whole comparison down is told, and is among the failures of the sources' own.
+    No plan is the usual one at tuning cases, and at held-out ones what a guardrail needs. Raises WorkerError where
+    the sources alone cannot be timed.
     """
     if plan is None and case.role is Role.HELD_OUT:
         plan = GUARDED
     everyone = everyone_at(bench.spec, sources, case)
     providers = everyone[len(sources) :]
-    together = bench.time(everyone, case, mode, plan)
-    if together.method is TimingMethod.GRAPH or bench.method is not None or not providers:
-        return (together,)
-    apart = [bench.time(sources, case, mode, plan)]
-    apart.extend(bench.time([sources[0], provider], case, mode, plan) for provider in providers)
-    return tuple(apart)
+    try:
+        together = bench.time(everyone, case, mode, plan)
+        if together.method is TimingMethod.GRAPH or bench.method is not None or not providers:
+            return (together,)
+    except WorkerError:
+        if not providers:
+            raise
+    of_sources, apart = bench.time(sources, case, mode, plan), []
+    for provider in providers:
+        try:
+            apart.append(bench.time([sources[0], provider], case, mode, plan))
+        except WorkerError as error:
+            why = error.failure.in_a_line
+            bench.report(f"{case.name} {mode.value}: without {provider.name}, {why}")
+            of_sources = of_sources.model_copy(update={"failures": {**of_sources.failures, provider.name: why}})
+    return (of_sources, *apart)
 
 
 def memory_question(bench: Bench, sources: Sequence[Contender], case: Case) -> MeasureMemory:
@@ -64,14 +76,35 @@ def memory_question(bench: Bench, sources: Sequence[Contender], case: Case) -> M
 
 
 def peak_memories(bench: Bench, questions: Sequence[MeasureMemory]) -> tuple[Memory, ...]:
-    """The answers, all asked at once: each has a process of its own. Raises WorkerError where one has none."""
+    """The answers, all asked at once: each has a process of its own. One that has none is asked again without baseline
+    providers, and of each provider alone. Raises WorkerError where the sources alone have none."""
     memories: list[Memory] = []
-    for answer in bench.worker.ask_all(questions):
+    for question, answer in zip(questions, bench.worker.ask_all(questions), strict=True):
         if isinstance(answer, WorkerFailure):
-            raise WorkerError(answer)
-        assert isinstance(answer, Memories)
-        memories.extend(answer.memories)
+            memories.extend(_memories_apart(bench, question, answer))
+        else:
+            assert isinstance(answer, Memories)
+            memories.extend(answer.memories)
     return tuple(memories)
+
+
+def _memories_apart(bench: Bench, question: MeasureMemory, failure: WorkerFailure) -> list[Memory]:
+    providers = [each for each in question.contenders if each.source is None]
+    if not providers:
+        raise WorkerError(failure)
+
+    def of(*alone: Contender) -> tuple[Memory, ...]:
+        return bench.ask(question.model_copy(update={"contenders": alone}), Memories).memories
+
+    of_sources, apart = list(of(*(each for each in question.contenders if each.source is not None))), list[Memory]()
+    for provider in providers:
+        try:
+            apart.extend(of(provider))
+        except WorkerError as error:
+            why = error.failure.in_a_line
+            bench.report(f"{question.case.name}: peak memory without {provider.name}, {why}")
+            of_sources = [m.model_copy(update={"failures": {**m.failures, provider.name: why}}) for m in of_sources]
+    return [*of_sources, *apart]
 
 
 def host_time_question(bench: Bench, timings: Sequence[Timing], everyone: Sequence[Contender]) -> MeasureHostTime:

@@ -21,7 +21,7 @@ from warpsmith.project.recordings import RecordedRun
 from warpsmith.project.snapshot import file_sha256
 from warpsmith.stages.differences import Compared, compare_documents, compare_tables, compare_texts
 from warpsmith.stages.recomputation import FINALIZE, OPTIMIZE, PROFILE, Recomputed, recompute
-from warpsmith.stages.samples import Samples, damage_of, elsewhere, otherwise_copied, samples_of
+from warpsmith.stages.samples import Samples, damage_of, elsewhere, otherwise_copied, otherwise_recorded, samples_of
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
 
@@ -44,15 +44,17 @@ def verify(run: Workspace, config: ProjectConfig, target_path: Path, tell: Calla
             f"nothing to verify yet: run {request.run_id} of {kernel} has no profile",
             next_command=f"warpsmith profile {kernel}",
         )
-    samples = samples_of(run, request, RecordedRun.of(target_path, kernel))
-    answers = sum(1 for _ in samples.store.records())
+    recorded = RecordedRun.of(target_path, kernel)
+    samples = samples_of(run, request, recorded)
+    answers = len(samples.store.written())
     tell(f"checking {answers} raw answers of {samples.name}")
     differences = [*damage_of(samples), *_changed_snapshot(run)]
     with tempfile.TemporaryDirectory(prefix="warpsmith-verify-") as folder:
         again = recompute(run, config, samples, Path(folder).resolve(), tell)
-        differences += [*again.differences, *_of_the_answers(run, samples, again)]
+        differences += [*again.differences, *_of_the_answers(run, samples, again, recorded, request)]
         compared = tuple(_compared(run, again))
-    differences += [difference for each in compared for difference in each.differences]
+        differences += [difference for each in compared for difference in each.differences]
+        differences += _of_no_variant(run, again)
     return Verification(
         kernel=kernel,
         run_id=request.run_id,
@@ -64,12 +66,23 @@ def verify(run: Workspace, config: ProjectConfig, target_path: Path, tell: Calla
         numbers=sum(each.numbers for each in compared),
         lines=sum(each.lines for each in compared),
         differences=tuple(differences),
-        left_out=(*samples.notes, *again.left_out, *_never_compared(again)),
+        left_out=(*samples.notes, *again.left_out, *_never_compared(samples, again, request)),
     )
 
 
-def _never_compared(again: Recomputed) -> tuple[str, ...]:
-    return ("plots: every version of matplotlib draws them a little otherwise",) if FINALIZE in again.stages else ()
+def _never_compared(samples: Samples, again: Recomputed, request: Request) -> Iterator[str]:
+    if FINALIZE in again.stages:
+        yield "plots: every version of matplotlib draws them a little otherwise"
+    replayed = request.recording is not None
+    if samples.recording is None or replayed:
+        yield "created_at, device and time_budget_s of request.json: no answer says anything of them"
+    if samples.recording is not None:
+        more = "request, result, " if replayed else ""
+        yield f"{more}elapsed_s and warpsmith of recording.json: no answer says anything of them"
+    yield (
+        "the ledger, the approvals and the logs: no answer says anything of them; that others computed on the GPU is "
+        "as the ledger has it"
+    )
 
 
 def _changed_snapshot(run: Workspace) -> Iterator[Difference]:
@@ -80,11 +93,15 @@ def _changed_snapshot(run: Workspace) -> Iterator[Difference]:
         yield Difference(document=run.original.name, place=place, found=found[:12], expected=expected[:12])
 
 
-def _of_the_answers(run: Workspace, samples: Samples, again: Recomputed) -> Iterator[Difference]:
-    """What is wrong with an answer only because this run follows from it."""
+def _of_the_answers(
+    run: Workspace, samples: Samples, again: Recomputed, recorded: RecordedRun, request: Request
+) -> Iterator[Difference]:
+    """What is wrong with an answer, or with the recording that it is in, only because this run follows from it."""
     if PROFILE in again.stages:
-        environment = read_document(again.workspace.profile, Profile).device.environment
-        yield from elsewhere(again.asked.values(), samples.name, environment)
+        made = read_document(again.workspace.profile, Profile)
+        yield from elsewhere(again.asked.values(), samples.name, made.device.environment)
+        if samples.recording is not None:
+            yield from otherwise_recorded(run, recorded, samples.recording, request, made)
     yield from otherwise_copied(run, samples, again.asked)
 
 
@@ -105,6 +122,17 @@ def _compared(run: Workspace, again: Recomputed) -> Iterator[Compared]:
         else:
             compare = compare_tables if path.suffix == ".csv" else compare_texts
             yield compare(name, here.read_bytes(), given.read_bytes())
+
+
+def _of_no_variant(run: Workspace, again: Recomputed) -> Iterator[Difference]:
+    """Files among those of the variants that are no variant's."""
+    if OPTIMIZE not in again.stages:
+        return
+    made = {path.relative_to(again.workspace.directory) for path in _documents(run, again)}
+    for path in sorted((*run.directory.glob(f"{run.kernel}_v[0-9]*"), *run.baseline_csv.parent.glob("[!.]*"))):
+        name = path.relative_to(run.directory)
+        if name not in made and path.suffix != ".damaged":  # set aside, as it was told to be
+            yield Difference(document=name.as_posix(), found="is there, and the samples give no such file")
 
 
 def _documents(run: Workspace, again: Recomputed) -> Mapping[Path, type[Document] | None]:

@@ -77,18 +77,16 @@ def decide(evidence: Evidence, thresholds: Thresholds) -> Verdict:
     )
 
 
-def too_few_rounds(evidence: Evidence) -> tuple[str, ...]:
-    """The comparisons of the goal whose rounds do not make an interval to decide by. Both sides must have run."""
-    told: list[str] = []
-    for timing in evidence.goal_timings:
-        sides = evidence.original, evidence.candidate
-        ran = [{b.round for b in timing.blocks if b.contender == side} for side in sides]
-        if (rounds := len(set.intersection(*ran))) < MIN_ROUNDS:
+def too_few_rounds(timings: Sequence[Timing], *sides: str) -> tuple[str, ...]:
+    """The comparisons whose rounds do not make an interval of these sides to decide by, each told in words."""
+    few: list[str] = []
+    for timing in timings:
+        if (rounds := len(timing.shared_rounds(*sides))) < MIN_ROUNDS:
             why = "fitted the time cap" if timing.capped else "were measured"
-            told.append(
-                f"only {rounds} rounds {why} at {timing.case.name}, {timing.mode.value}, of at least {MIN_ROUNDS}"
-            )
-    return tuple(told)
+            failed = "".join(f"; {name} fails: {told}" for name, told in timing.failures.items() if name in sides)
+            where = f"{timing.case.name}, {timing.mode.value}"
+            few.append(f"only {rounds} rounds {why} at {where}, of at least {MIN_ROUNDS}{failed}")
+    return tuple(few)
 
 
 def told_noise_floor(noise_floor: float, thresholds: Thresholds) -> str | None:
@@ -106,8 +104,10 @@ def _outcome(
     thresholds: Thresholds,
 ) -> tuple[Outcome, tuple[str, ...]]:
     then = "kept as inconclusive after a longer run" if evidence.longer else "to be measured longer once"
-    if few := too_few_rounds(evidence):
-        return Outcome.INCONCLUSIVE, tuple(f"{told}: {then}" for told in few)
+    if few := too_few_rounds(evidence.timings, evidence.original, evidence.candidate):
+        more = len(few) - TOLD_FAILURES
+        rest = (f"and {more} more comparisons of too few rounds",) if more > 0 else ()
+        return Outcome.INCONCLUSIVE, (*(f"{told}: {then}" for told in few[:TOLD_FAILURES]), *rest)
     regressed = [c for c in cases if c.mode is evidence.goal_mode and c.regressed]
     if regressed:
         somewhere_faster = any(c.mode is evidence.goal_mode and c.speedup.low > 1 for c in cases)
@@ -162,7 +162,7 @@ def _guardrails(
 def _over_best(evidence: Evidence) -> Interval | None:
     """The goal metric against the best so far; None where there is none or it did not run beside the candidate."""
     best, timings = evidence.best, evidence.goal_timings
-    if best is None or any(best not in {b.contender for b in t.blocks} for t in timings):
+    if best is None or not all(t.shared_rounds(best, evidence.candidate) for t in timings):
         return None
     return goal_speedup(timings, best, evidence.candidate, seed=evidence.seed)
 
@@ -181,7 +181,11 @@ def _correctness_failures(evidence: Evidence) -> tuple[str, ...]:
 def _run_failures(evidence: Evidence) -> tuple[str, ...]:
     """Where the candidate did not run or compile; but for timings only where the original did."""
     name, original = evidence.candidate, evidence.original
-    timed = [(t.case, t.mode, t.failures[name]) for t in evidence.timings if name in t.failures]
+    timed = [
+        (t.case, t.mode, t.failures.get(name, "it was not timed, and nothing says why"))
+        for t in evidence.timings
+        if name in t.failures or (t.shared_rounds(original) and not t.shared_rounds(name))
+    ]
     measured = [
         (m.case, m.mode, m.failures[name]) for m in evidence.memories if name in m.failures and original in m.peak_bytes
     ]
@@ -204,8 +208,10 @@ def _nothing_to_compare(evidence: Evidence) -> tuple[str, ...]:
     original = evidence.original
     failed = tuple(
         f"no comparison: {original} itself fails at {t.case.name}, {t.mode.value}: {t.failures[original]}"
-        for t in evidence.timings
         if original in t.failures
+        else f"no comparison: {original} and {evidence.candidate} share no round at {t.case.name}, {t.mode.value}"
+        for t in evidence.timings
+        if not t.shared_rounds(original, evidence.candidate)
     )
     if failed or evidence.goal_timings:
         return failed

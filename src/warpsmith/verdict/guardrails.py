@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import Compilation, HostTime, Memory
 from warpsmith.contracts.verdict import CaseSpeedup, GuardrailResult
+from warpsmith.verdict.statistics import lower_quartile
 from warpsmith.verdict.thresholds import Thresholds
 
 
@@ -93,11 +93,11 @@ def host_time_guardrails(
         samples = host_time.samples_us
         if not (samples.get(original) and samples.get(candidate)):
             continue
-        pair = Pair(_lower_quartile(samples[original]), _lower_quartile(samples[candidate]))
+        pair = Pair(lower_quartile(samples[original]), lower_quartile(samples[candidate]))
         more_us = pair.candidate - pair.original
         results.append(
             GuardrailResult(
-                metric=f"host time a call, {host_time.case.name} {host_time.mode.value}",
+                metric=f"host time a call (lower quartile), {host_time.case.name} {host_time.mode.value}",
                 baseline=pair.original,
                 variant=pair.candidate,
                 unit="us",
@@ -121,7 +121,7 @@ def compile_guardrails(
     kernels = Pair(sum(original.specializations.values()), sum(candidate.specializations.values()))
     return (
         GuardrailResult(
-            metric=f"cold compile time, {candidate.case.name}",
+            metric=f"cold compile time (least of {len(candidate.cold_s)}), {candidate.case.name}",
             baseline=cold.original,
             variant=cold.candidate,
             unit="s",
@@ -139,8 +139,3 @@ def compile_guardrails(
             ok=kernels.growth <= thresholds.specializations,
         ),
     )
-
-
-def _lower_quartile(values: Sequence[float]) -> float:
-    """The median of the lower half."""
-    return median(sorted(values)[: (len(values) + 1) // 2])

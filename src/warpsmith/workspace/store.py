@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 import shlex
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
@@ -14,6 +15,18 @@ from warpsmith.contracts.errors import UsageError
 from warpsmith.workspace.lines import append_line, read_lines
 
 _KEYS = frozenset({"identity", "kind", "environment", "recorded_at", "question", "answer"})
+#: The protocol since which every record has `protocol` and `sha256`.
+HASHED_SINCE_PROTOCOL = 2
+#: What a record has under each key, where it has the key, in words and as json.loads gives it.
+_TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
+    "identity": ("a string", (str,)),
+    "kind": ("a string", (str,)),
+    "protocol": ("a whole number", (int,)),
+    "environment": ("an object or null", (dict, type(None))),
+    "question": ("an object", (dict,)),
+    "answer": ("an object", (dict,)),
+    "sha256": ("a string", (str,)),
+}
 
 
 class MeasurementStore:
@@ -71,19 +84,29 @@ class MeasurementStore:
         """Every record that counts, oldest identity first."""
         yield from self._index().values()
 
+    def written(self) -> list[dict[str, Any]]:
+        """Every record in the order of the file, also one that a later one of its identity replaced."""
+        return [self._checked(record) for record in read_lines(self.path)]
+
     def _index(self) -> dict[str, dict[str, Any]]:
         if self._records is None:
-            self._records = {record["identity"]: record for record in map(self._checked, read_lines(self.path))}
+            self._records = {record["identity"]: record for record in self.written()}
         return self._records
 
     def _checked(self, record: dict[str, Any]) -> dict[str, Any]:
-        if not record.keys() >= _KEYS or not isinstance(record["identity"], str):
-            raise UsageError(
-                f"{self.path} has a record that is no measurement: expected the keys {sorted(_KEYS)}, "
-                f"found {sorted(record)}; without the file, everything in it is measured again",
-                next_command=f"mv {shlex.quote(str(self.path))} {shlex.quote(f'{self.path}.damaged')}",
-            )
+        if not record.keys() >= _KEYS:
+            raise self._damaged(f"expected the keys {sorted(_KEYS)}, found {sorted(record)}")
+        for key, (expected, types) in _TYPES.items():
+            if key in record and not isinstance(record[key], types):
+                raise self._damaged(f"expected {expected} as its {key}, found {reprlib.repr(record[key])}")
         return record
+
+    def _damaged(self, told: str) -> UsageError:
+        return UsageError(
+            f"{self.path} has a record that is no measurement: {told}; without the file, everything in it is measured "
+            "again",
+            next_command=f"mv {shlex.quote(str(self.path))} {shlex.quote(f'{self.path}.damaged')}",
+        )
 
 
 def content_sha256(record: Mapping[str, Any]) -> str:

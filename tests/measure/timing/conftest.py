@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 from torch._C._autograd import DeviceType
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -27,6 +28,8 @@ LAUNCH_MS = 0.005
 MARK = "warpsmith_mark"
 #: No kernel runs for it.
 DETACH = torch.ops.aten.detach.default
+#: Far more than a pool ever holds here.
+POOL_BYTES = 1 << 24
 #: What nothing but a flush of L2 does here (of bytes), and nothing but a restore.
 COPY = torch.ops.aten.copy_.default
 
@@ -40,6 +43,11 @@ class SimulatedCuda(TorchDispatchMode):
         super().__init__()
         self.now_ms = 0.0
         self.capturing: Graph | None = None
+        self.pools: list[Pool] = []
+        #: those that were not given back
+        self.graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
+        #: where what was captured is said to lie, by where its memory really is
+        self.places: dict[int, int] = {}
         self.l2_bytes = 1024
         #: read and written by the last flush
         self.flushed_bytes = 0
@@ -52,9 +60,13 @@ class SimulatedCuda(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if self.capturing is not None and func is not DETACH:
-            for new in _made_by(result, args, kwargs):
+            made = _made_by(result, args, kwargs)
+            for new in made:
                 new.fill_(float("nan") if new.is_floating_point() else 0)
-            self.capturing.steps.append(partial(self._repeat, func, args, kwargs or {}, result))
+                self._place(new)
+            # By other names of the same memory: a graph keeps no tensor of the caller's alive.
+            given = tree_map_only(Tensor, lambda tensor: tensor.data, (args, kwargs or {}))
+            self.capturing.steps.append(partial(self._repeat, func, *given, [each.data for each in made]))
         elif func is not DETACH:
             flushes = func is COPY and args[0].dtype is torch.int8
             self.work("flush" if flushes else "restore" if func is COPY else None)
@@ -68,15 +80,29 @@ class SimulatedCuda(TorchDispatchMode):
         self._profile.append(_seen(name, DeviceType.CUDA, start_ms, self.now_ms))
         self.log += [told] if told else []
 
-    def _repeat(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def _repeat(self, func: Any, args: Any, kwargs: Any, made: list[Tensor]) -> None:
         self.now_ms += OPERATION_MS
         again = func(*args, **kwargs)
-        for old, new in zip(_made_by(result, args, kwargs), _made_by(again, args, kwargs), strict=True):
-            old.data.copy_(new)
+        for old, new in zip(made, _made_by(again, args, kwargs), strict=True):
+            old.copy_(new)
+
+    def _place(self, new: Tensor) -> None:
+        assert self.capturing is not None
+        memory, pool = _memory(new), self.capturing.pool
+        self.places[memory] = place = pool.take(new.untyped_storage().nbytes())
+
+        def give_back() -> None:
+            del self.places[memory], pool.taken[place]
+
+        weakref.finalize(new, give_back)
+
+    def new_pool(self) -> Pool:
+        self.pools.append(Pool(POOL_BYTES * (1 + len(self.pools))))
+        return self.pools[-1]
 
     @contextlib.contextmanager
-    def graph(self, recording: Graph, pool: Any, stream: Any) -> Iterator[None]:
-        self.capturing = recording
+    def graph(self, recording: Graph, pool: Pool, stream: Any) -> Iterator[None]:
+        self.capturing, recording.pool = recording, pool
         try:
             yield
         finally:
@@ -91,9 +117,31 @@ class SimulatedCuda(TorchDispatchMode):
         self.empty_profiles = max(0, self.empty_profiles - 1)
 
 
+class Pool:
+    """Hands out the lowest addresses that are free, no two pools the same."""
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        #: how many bytes are in use, by address
+        self.taken: dict[int, int] = {}
+
+    def take(self, size_bytes: int) -> int:
+        place = self.base
+        for address in sorted(self.taken):
+            if address >= place + size_bytes:
+                break
+            place = address + self.taken[address]
+        self.taken[place] = max(1, size_bytes)
+        assert place + size_bytes <= self.base + POOL_BYTES
+        return place
+
+
 class Graph:
+    pool: Pool
+
     def __init__(self, cuda: SimulatedCuda) -> None:
         self.cuda = cuda
+        cuda.graphs.add(self)
         self.steps: list[Callable[[], None]] = []
 
     def replay(self) -> None:
@@ -166,16 +214,19 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedCuda]:
         "current_device": lambda: 0,
         "synchronize": lambda: None,
         "empty_cache": lambda: None,
-        "graph_pool_handle": lambda: (0, 1),
+        "graph_pool_handle": simulated.new_pool,
         "get_device_properties": lambda device: properties,
         "Event": lambda enable_timing, external=False: Event(simulated),
         "CUDAGraph": lambda: Graph(simulated),
         "graph": simulated.graph,
     }.items():
         monkeypatch.setattr(torch.cuda, name, stand_in)
+    data_ptr = Tensor.data_ptr
+    monkeypatch.setattr(Tensor, "data_ptr", lambda each: simulated.places.get(_memory(each)) or data_ptr(each))
     monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda device, pool: None, raising=False)
     monkeypatch.setattr("warpsmith.device.clocks._handle", lambda uuid: None)
     monkeypatch.setattr("warpsmith.measure.timing.blocks.SETTLE_MS", 0.1)
+    monkeypatch.setattr("warpsmith.measure.timing.blocks.WAKE_MS", 0.1)
     clock = SimpleNamespace(monotonic=lambda: simulated.now_ms / 1000)
     monkeypatch.setattr("warpsmith.measure.timing.blocks.time", clock)
     monkeypatch.setattr("warpsmith.measure.timing.runners.PROFILER_MARGIN_S", 0)

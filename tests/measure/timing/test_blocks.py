@@ -11,7 +11,7 @@ import pytest
 
 from warpsmith.contracts.measurement import Block, TimingPlan
 from warpsmith.measure.timing import blocks
-from warpsmith.measure.timing.blocks import MOST_STRETCHES, PILOT_ROUNDS, BlockRunner, Blocks, has_settled
+from warpsmith.measure.timing.blocks import MOST_STRETCHES, PILOT_ROUNDS, BlockRunner, Blocks, Failed, has_settled
 from warpsmith.measure.timing.runners import Runner
 from warpsmith.verdict.statistics import rounds_needed
 
@@ -34,14 +34,14 @@ class Device:
 
 
 class Scripted:
-    """Takes `ms` a run, which the host notices even where it is nothing."""
+    """Takes `ms` a run, which the host notices even where it is next to nothing."""
 
     def __init__(self, device: Device, name: str, ms: float, calls: int) -> None:
         self.device, self.name, self.ms, self.calls = device, name, ms, calls
 
     def run_ms(self, count: int) -> list[float]:
         self.device.ran.append((self.name, count))
-        self.device.now_s += max(self.ms, 0.1 if self.ms == 0 else 0) * count / 1000
+        self.device.now_s += (self.ms if self.ms > 1e-3 else 0.1) * count / 1000
         return [self.ms] * count
 
 
@@ -107,7 +107,7 @@ def test_a_sample_is_a_run_by_its_calls(device: Device) -> None:
     assert found.measured == (Block(contender="a", round=0, samples_ms=(0.125,) * 4),)
 
 
-@pytest.mark.parametrize(("run_ms", "samples"), [(0.2, 10), (5.0, 1), (0.3, 7), (0.05, 32), (0.0, 32)])
+@pytest.mark.parametrize(("run_ms", "samples"), [(0.2, 10), (5.0, 1), (0.3, 7), (0.05, 32), (1e-6, 32)])
 def test_runs_fill_a_block_and_are_one_at_least_and_no_more_than_can_be_read(
     device: Device, run_ms: float, samples: int
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_pilot_settles_how_many_rounds_there_are_and_is_put_aside(
     device: Device, scatter: Sequence[float], rounds: int, most: int, expected: int | None
 ) -> None:
     placements = Placements(device, a=1.0, b=1.0, scatter=scatter)
-    found = run(placements, rounds=rounds, most_rounds=most, half_width=0.005, cap_s=1e9)
+    found = run(placements, rounds=rounds, most_rounds=most, half_width=0.005, cap_s=3600.0)
     assert rounds_of(found.pilot) == PILOT_ROUNDS
     needed = rounds_needed(found.pilot, ("a", "b"), 0.005)
     if expected is None:
@@ -156,25 +156,26 @@ def test_a_pilot_settles_how_many_rounds_there_are_and_is_put_aside(
 
 def test_only_the_scatter_of_those_that_are_judged_counts(device: Device) -> None:
     placements = Placements(device, a=1.0, baseline=1.0, scatter=NOISY)
-    found = run(placements, rounds=3, most_rounds=1000, cap_s=1e9, judged=("a",))
+    found = run(placements, rounds=3, most_rounds=1000, cap_s=3600.0, judged=("a",))
     assert rounds_of(found.measured) == 3
 
 
 @pytest.mark.parametrize(
     ("cap_s", "rounds", "capped"),
     [
-        (1e9, 20, False),
-        (26 * 0.004, 20, False),  # a round of two blocks of 2 ms takes 4 ms, and the pilot has six of them
-        (16 * 0.004, 10, True),
-        (8 * 0.004, 2, True),  # below the least that was asked for
+        (3600.0, 20, False),
+        (26 * 0.007, 20, False),  # a round of two blocks of 2 ms and 3 ms before them, and the pilot has six of them
+        (16 * 0.007, 10, True),
+        (8 * 0.007, 2, True),  # below the least that was asked for
         (1e-3, 1, True),
     ],
 )
 def test_the_time_cap_counts_the_pilot_and_is_told_where_it_kept_rounds_away(
-    device: Device, cap_s: float, rounds: int, capped: bool
+    device: Device, monkeypatch: pytest.MonkeyPatch, cap_s: float, rounds: int, capped: bool
 ) -> None:
+    monkeypatch.setattr(blocks, "WAKE_MS", 2.5)  # three runs, whatever the scatter, of 3 ms on average
     placements = Placements(device, a=1.0, b=1.0, scatter=(1.0, 1.25, 0.75))
-    found = run(placements, rounds=3, most_rounds=20, cap_s=cap_s + 1e-6, block_ms=2.0)
+    found = run(placements, rounds=3, most_rounds=20, cap_s=min(3600.0, cap_s + 1e-6), block_ms=2.0)
     assert (rounds_of(found.measured), found.capped) == (rounds, capped)
 
 
@@ -193,7 +194,7 @@ def test_placements_are_made_anew_as_often_as_asked_and_the_pilots_are_not_used_
 
 def test_a_placement_gives_its_memory_back_before_the_next_is_made(device: Device) -> None:
     placements = Placements(device, a=1.0, b=1.0)
-    run(placements, rounds=3, most_rounds=20, cap_s=1e9)
+    run(placements, rounds=3, most_rounds=20, cap_s=3600.0)
     assert (len(device.placed) > 3, placements.left_over) == (True, 0)
 
 
@@ -234,16 +235,75 @@ def test_a_clock_has_settled_once_two_readings_agree(readings: list[int | None],
 
 def test_the_clock_settles_first_and_is_then_kept_with_each_block(device: Device) -> None:
     device.clock = [(345, ()), (1200, ()), (1980, ()), (1970, ()), (1500, ("software power cap",)), (None, ())]
-    measured = run(Placements(device, a=0.5), rounds=2).measured
+    measured = run(Placements(device, a=0.7), rounds=2).measured
     assert [(block.sm_clock_mhz, block.throttle_reasons) for block in measured] == [
         (1500, ("software power cap",)),
         (None, ()),
     ]
-    stretch = math.ceil(10.0 / (4 * 0.5))
-    assert device.ran == [*[("a", 4)] * 4 * stretch, ("a", 3), ("a", 4), ("a", 4)]
+    stretch, wake = math.ceil(10.0 / 0.7), math.ceil(3.0 / 0.7)
+    assert device.ran == [*[("a", 1)] * 4 * stretch, ("a", 3), ("a", 3), *[("a", 1)] * wake, ("a", 3)]
+
+
+def test_the_clock_settles_under_everyones_work_in_turn(device: Device) -> None:
+    run(Placements(device, b=4.0, a=2.0, c=3.0), rounds=1)
+    assert device.ran[:4] == [("a", 1), ("b", 1), ("c", 1), ("a", 1)]  # 11 ms
+
+
+@pytest.mark.parametrize("most", [4, 20])
+def test_every_new_placement_has_the_device_woken_by_everyone_in_turn_and_none_of_that_is_a_sample(
+    device: Device, most: int
+) -> None:
+    everyone = Placements(device, b=0.7, a=0.7, c=0.7)
+
+    def placements(number: int) -> Mapping[str, Runner]:
+        device.ran.append(("placed", number))
+        return everyone(number)
+
+    clock: Any = device
+    plan = TimingPlan(rounds=4, most_rounds=most, rounds_a_placement=2, block_ms=2.0, cap_s=3600.0)
+    found = BlockRunner(placements, plan, 0, clock, ("a", "b")).run()
+    later = device.ran[device.ran.index(("placed", 1)) :]
+    stretches = [later[at : at + 12] for at in range(0, len(later), 12)]
+    for number, (placed, *ran) in enumerate(stretches, start=1):
+        assert placed == ("placed", number)
+        assert ran[:5] == [("a", 1), ("b", 1), ("c", 1), ("a", 1), ("b", 1)]  # 3.5 ms
+        assert sorted(ran[5:]) == [("a", 3), ("a", 3), ("b", 3), ("b", 3), ("c", 3), ("c", 3)]
+    assert len(stretches) == (1 if most == 4 else 3 + 2)
+    assert {block.samples_ms for block in (*found.pilot, *found.measured)} == {(0.7,) * 3}
+
+
+def test_a_run_that_took_no_time_is_no_sample_but_a_wrong_result(device: Device) -> None:
+    with pytest.raises(Failed) as failed:
+        run(Placements(device, a=1.0, b=0.0))
+    assert (failed.value.name, repr(failed.value.__cause__)) == ("b", "WrongResult('a run took no time')")
+
+
+def test_one_that_fails_is_named_whichever_run_of_its_it_is_settling_and_counting_included(device: Device) -> None:
+    def fails_at(turn: int) -> BlockRunner:
+        class Failing(Scripted):
+            left = turn
+
+            def run_ms(self, count: int) -> list[float]:
+                Failing.left -= 1
+                if Failing.left == 0:
+                    raise ValueError("no such shape")
+                return super().run_ms(count)
+
+        def placements(number: int) -> Mapping[str, Runner]:
+            return {"a": Scripted(device, "a", 2.0, 1), "b": Failing(device, "b", 2.0, 1)}
+
+        clock: Any = device
+        return BlockRunner(placements, TimingPlan(rounds=2, most_rounds=2), 0, clock, ("a", "b"))
+
+    runs = 2 + 1 + 1 + 1 + 1  # settling, counting, a block, waking, a block
+    for turn in range(1, runs + 1):
+        with pytest.raises(Failed) as failed:
+            fails_at(turn).run()
+        assert (failed.value.name, repr(failed.value.__cause__)) == ("b", "ValueError('no such shape')")
+    fails_at(runs + 1).run()
 
 
 def test_a_clock_that_does_not_settle_is_not_waited_for_for_ever(device: Device) -> None:
     device.clock = [(1000 + 500 * (turn % 2), ()) for turn in range(100)]
     run(Placements(device, a=10.0), rounds=1)
-    assert device.ran == [*[("a", 4)] * MOST_STRETCHES, ("a", 3), ("a", 1)]
+    assert device.ran == [*[("a", 1)] * MOST_STRETCHES, ("a", 3), ("a", 1)]

@@ -9,6 +9,7 @@ from doubling import double, rotations_of, side, target_of
 from torch import Tensor
 
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.target import Inputs, Target
 from warpsmith.measure.timing.capture import Captured, GraphPool, capture
 from warpsmith.measure.worker.failures import WrongResult
@@ -21,10 +22,11 @@ def captured(
     target: Target | None = None,
     repeats: int = 1,
     activate: Callable[[], None] = lambda: None,
+    l2: L2 = L2.COLD,
 ) -> Captured:
     """A capture that was verified."""
-    rotation = rotations_of(target or target_of(), mode).make(0)
-    pool = GraphPool.on(torch.cuda.current_stream())
+    rotation = rotations_of(target or target_of(), mode, l2).make(0)
+    pool = GraphPool.on(torch.cuda.current_stream(), (512, 2))
     return capture(side("a", call, activate), mode, rotation, repeats=repeats, pool=pool, verify=True)
 
 
@@ -32,13 +34,55 @@ def captured(
 def test_a_graph_calls_every_set_as_often_as_asked(cuda: Any, mode: Mode) -> None:
     graph = captured(double, mode=mode, repeats=3)
     sets = 8 if mode is Mode.FORWARD else 4
-    operations = 2 if mode is Mode.FULL else 1
-    assert (graph.calls, len(graph.pointers)) == (3 * sets, 3 * sets)
+    operations = written = 2 if mode is Mode.FULL else 1  # the output, and the gradient
+    assert (graph.calls, len(graph.pointers)) == (3 * sets, 3 * sets * written)
     assert graph.run_ms() == pytest.approx(0.01 * operations * 3 * sets)
 
 
 def test_no_call_of_a_graph_writes_where_another_did(cuda: Any) -> None:
     assert len(set(captured(double, repeats=3).pointers)) == 24
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("l2", list(L2))
+def test_memory_is_used_again_within_a_graph_only_where_l2_is_to_be_warm(cuda: Any, l2: L2, mode: Mode) -> None:
+    places: list[int] = []
+
+    class Doubles(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return noted(x * 2)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            return noted(gradient * 2)
+
+    def noted(made: Tensor) -> Tensor:
+        if cuda.capturing is not None:
+            places.append(made.data_ptr())
+        return made
+
+    def call(inputs: Inputs) -> Tensor:
+        return Doubles.apply(inputs["x"])
+
+    graph = captured(call, mode=mode, repeats=32, target=target_of(elements=512), l2=l2)
+    assert graph.calls == 32
+    written = 2 if mode is Mode.FULL else 1
+    if l2 is L2.COLD:
+        assert len(set(graph.pointers)) == 32 * written
+    else:  # those of the first call are kept, those of the call before while the next is made
+        assert len(places) >= 32
+        assert len(set(places)) <= 6
+
+
+def test_what_is_captured_lies_behind_the_spacers_of_its_pool_one_capture_where_the_other_did(cuda: Any) -> None:
+    rotation = rotations_of(target_of()).make(0)
+    pool = GraphPool.on(torch.cuda.current_stream(), (1024, 3))
+    first, second = (
+        capture(side(name, double), Mode.FORWARD, rotation, repeats=1, pool=pool, verify=False) for name in "ab"
+    )
+    (taken,) = cuda.pools
+    assert first.pointers == second.pointers == tuple(taken.base + 1027 + 256 * number for number in range(8))
 
 
 def test_only_a_pass_backward_alone_has_a_graph_of_its_forward_passes(cuda: Any) -> None:

@@ -24,7 +24,10 @@ from warpsmith.contracts.measurement import L2, Block, Timing, TimingMethod, Tim
 from warpsmith.contracts.target import Inputs, Target
 from warpsmith.measure.timing import compare
 from warpsmith.measure.timing.blocks import PILOT_ROUNDS, BlockRunner
+from warpsmith.measure.timing.code import LoadedCode
 from warpsmith.measure.timing.compare import time_contenders
+from warpsmith.measure.timing.contest import WARM_UP_CALLS
+from warpsmith.measure.timing.runners import GraphRunner
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
 
@@ -35,7 +38,7 @@ NOT_CAPTURED = (
 )
 NOT_PROFILED = "{} cannot be timed by the profiler: the profiler shows the kernels of 0 of 2 calls"
 SHORT = TimingPlan(rounds=3, most_rounds=3)
-WITH_PILOT = TimingPlan(rounds=3, most_rounds=4, cap_s=1e9)
+WITH_PILOT = TimingPlan(rounds=3, most_rounds=4, cap_s=3600.0)
 
 
 def timed(
@@ -187,6 +190,73 @@ def test_one_that_fails_in_the_middle_of_a_block_has_the_others_begin_anew_witho
     timing = timed(side("a", double), side("tires", tires), plan=WITH_PILOT, method=EVENTS)
     assert timing.failures == {"tires": "runtime_failed: ValueError: no such shape"}
     assert (names_of(timing.blocks), names_of(timing.pilot)) == (["a"] * 3, ["a"] * PILOT_ROUNDS)
+
+
+def test_one_that_fails_while_the_clock_settles_or_runs_are_counted_is_taken_out_and_the_rest_go_on(cuda: Any) -> None:
+    for turn in range(WARM_UP_CALLS + 1, 40):
+        calls: list[int] = []
+
+        def tires(inputs: Inputs, turn: int = turn, calls: list[int] = calls) -> Tensor:
+            calls.append(1)
+            return fails(inputs) if len(calls) == turn else double(inputs)
+
+        timing = timed(side("a", double), side("tires", tires), method=EVENTS)
+        assert (timing.failures, timing.method) == ({"tires": "runtime_failed: ValueError: no such shape"}, EVENTS)
+        assert names_of(timing.blocks) == ["a"] * 3
+        assert len(calls) == turn
+
+
+def test_addresses_of_an_attempt_that_was_given_up_do_not_count(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def two(inputs: Inputs) -> tuple[Tensor, Tensor]:
+        return double(inputs), double(inputs)
+
+    run_ms = GraphRunner.run_ms
+    left = [3]
+
+    def fails_late(runner: GraphRunner, count: int) -> list[float]:
+        of_two = len(runner.captured.pointers) > runner.calls
+        left[0] -= of_two
+        return fails({}) if of_two and not left[0] else run_ms(runner, count)
+
+    monkeypatch.setattr(GraphRunner, "run_ms", fails_late)
+    timing = timed(side("a", double), side("b", double), side("two", two))
+    assert timing.failures == {"two": "runtime_failed: ValueError: no such shape"}
+    assert (timing.method, timing.same_addresses) == (GRAPH, True)
+
+
+@pytest.mark.parametrize("calls", range(5, 25))
+def test_a_profiler_that_goes_blind_while_the_clock_settles_or_runs_are_counted_has_all_timed_by_events(
+    cuda: Any, calls: int
+) -> None:
+    left = [calls]
+
+    def blinds(inputs: Inputs) -> Tensor:
+        left[0] -= cuda.capturing is None
+        cuda.empty_profiles = 1000 if left[0] <= 0 else 0
+        return waits_in(cuda)(inputs)
+
+    timing = timed(side("a", double), side("waits", blinds))
+    assert (timing.method, timing.failures) == (EVENTS, {})
+    assert timing.method_reason is not None
+    assert timing.method_reason.startswith(f"{NOT_CAPTURED}; ")
+    assert "cannot be timed by the profiler: the profiler shows the kernels of 0 of" in timing.method_reason
+    assert sorted(names_of(timing.blocks)) == ["a"] * 3 + ["waits"] * 3
+
+
+def test_no_graph_is_left_when_code_is_loaded_anew(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(LoadedCode, "reload", lambda code, draw: left.append(len(cuda.graphs)))
+    run_ms, runs = GraphRunner.run_ms, [0]
+
+    def fails_once(runner: GraphRunner, count: int) -> list[float]:
+        runs[0] += 1
+        return run_ms(runner, count) if runs[0] != 30 else fails({})
+
+    monkeypatch.setattr(GraphRunner, "run_ms", fails_once)
+    timing = timed(side("a", double), side("b", double), plan=WITH_PILOT)
+    assert (timing.method, len(timing.failures), len(timing.blocks)) == (GRAPH, 1, 3)
+    assert len(left) > 1 + PILOT_ROUNDS + 3
+    assert set(left) == {0}
 
 
 def test_nothing_left_to_time_is_a_timing_without_blocks(cuda: Any) -> None:

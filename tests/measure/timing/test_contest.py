@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,7 @@ from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import L2, TimingMethod
 from warpsmith.contracts.target import Inputs, Target
 from warpsmith.measure.timing import contest, runners
+from warpsmith.measure.timing.code import LoadedCode
 from warpsmith.measure.timing.contest import VAIN_CAPTURES, WARM_UP_CALLS, Contest, Impossible
 from warpsmith.measure.worker.implementation import Implementation
 
@@ -170,16 +173,69 @@ def test_what_is_put_between_placements_changes_from_one_to_the_next(
 ) -> None:
     log: list[Any] = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: log.append("emptied"))
-    zeros = torch.zeros
-    monkeypatch.setattr(torch, "zeros", lambda size, **kwargs: log.append(size) or zeros(size, **kwargs))
-    target = target_of(make_inputs=lambda *_: log.append("inputs") or {"x": torch.ones(512)})
-    made = contest_of(side("a", double), target=target)
-    log.clear()
+    zeros, alive = torch.zeros, weakref.WeakSet[Any]()
+
+    def spacer(size: int, **kwargs: Any) -> Tensor:
+        log.append(size)
+        made = zeros(size, **kwargs).as_subclass(Spacer)
+        alive.add(made)
+        return made
+
+    class Spacer(Tensor):
+        __hash__ = object.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            return self is other
+
+    def make_inputs(*_: Any) -> Inputs:
+        log.append(f"inputs behind {len(alive)}")
+        return {"x": torch.ones(512)}
+
+    made = contest_of(side("a", double), target=target_of(make_inputs=make_inputs))
+    monkeypatch.setattr(torch, "zeros", spacer)
     for number in range(4):
         made.runners(EVENTS, number)
-    assert [log[at] for at in range(0, 12, 3)] == ["emptied"] * 4
-    assert [log[at] for at in range(2, 12, 3)] == ["inputs"] * 4
-    assert len({log[at] for at in range(1, 12, 3)}) == 4
+    assert len(log) == 16
+    assert log[0::4] == ["emptied"] * 4
+    assert log[3::4] == ["inputs behind 2"] * 4
+    assert len({*log[1::4], *log[2::4]}) > 4
+    assert len({first + second for first, second in zip(log[1::4], log[2::4], strict=True)}) == 4
+
+
+def test_each_placement_has_a_pool_of_its_own_and_captures_lie_elsewhere_in_it(cuda: Any) -> None:
+    made = contest_of(side("a", double), side("b", double))
+    places, offsets = set[int](), set[int]()
+    for number in range(6):
+        found = made.runners(GRAPH, number)
+        assert len(cuda.pools) == number + 1
+        pointers = found["a"].captured.pointers  # type: ignore[attr-defined]
+        assert pointers == found["b"].captured.pointers  # type: ignore[attr-defined]
+        assert not places.intersection(pointers)
+        places.update(pointers)
+        offsets.add(min(pointers) - cuda.pools[-1].base)
+    assert min(offsets) >= 512 + 2
+    assert len(offsets) == 6
+    assert made.equal_addresses == [True] * 6
+
+
+def test_spacers_in_a_pool_are_given_back_with_its_placement(cuda: Any) -> None:
+    made = contest_of(side("a", double))
+    made.runners(GRAPH, 0)
+    assert cuda.pools[0].taken == {}
+
+
+def test_nothing_that_was_captured_is_left_when_code_is_loaded_anew(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(LoadedCode, "reload", lambda code, draw: left.append(len(cuda.graphs)))
+    made = contest_of(side("a", double), side("b", double))
+    for number in range(3):
+        found = made.runners(GRAPH, number)
+        assert (len(found), len(cuda.graphs)) == (2, 2)
+        del found
+    with pytest.raises(Impossible):
+        contest_of(side("a", double), side("waits", waits_in(cuda)), seed=1).runners(GRAPH, 0)
+    made.runners(EVENTS, 3)
+    assert left == [0] * 5
 
 
 @pytest.mark.parametrize("method", list(TimingMethod))
@@ -187,6 +243,7 @@ def test_code_is_loaded_anew_for_each_placement_after_its_inputs_and_before_its_
     cuda: Any, monkeypatch: pytest.MonkeyPatch, method: TimingMethod
 ) -> None:
     log: list[str] = []
+    drawn: list[float] = []
 
     def told(what: str) -> None:
         if log[-1:] != [what]:
@@ -199,8 +256,9 @@ def test_code_is_loaded_anew_for_each_placement_after_its_inputs_and_before_its_
             yield
             log.append("watched")
 
-        def reload(self) -> None:
+        def reload(self, draw: random.Random) -> None:
             log.append("reload")
+            drawn.append(draw.random())
 
     target = target_of(make_inputs=lambda *_: told("inputs") or {"x": torch.ones(64)})
     monkeypatch.setattr(contest, "LoadedCode", Loaded)
@@ -210,6 +268,7 @@ def test_code_is_loaded_anew_for_each_placement_after_its_inputs_and_before_its_
     made.runners(method, 1)
     placement = ["inputs", "reload", "call"]
     assert log == ["inputs", "watching", "call", "watched", *placement, *placement]
+    assert len(set(drawn)) == 2
 
 
 def test_each_placement_has_its_own_values_which_follow_from_the_seed(cuda: Any) -> None:
@@ -281,6 +340,25 @@ def test_what_lands_elsewhere_again_is_told_and_not_tried_for_ever(cuda: Any, mo
         captures.append(len(made) - before)
     assert captures == [2 + 4, *[4] * (VAIN_CAPTURES - 1), 2, 2]
     assert found.equal_addresses == [False] * (VAIN_CAPTURES + 2)
+
+
+@pytest.mark.parametrize(
+    ("paths", "apart", "equal"),
+    [
+        ({"a": "a.py", "b": "b.py", "provider": None}, "provider", True),
+        ({"a": "a.py", "provider": None, "b": "b.py"}, "b", False),
+        ({"a": "a.py", "provider": None, "other": None}, "other", False),  # one source alone is compared with them
+        ({"a": None, "b": None}, "b", False),
+    ],
+)
+def test_addresses_are_compared_among_sources_and_those_of_others_do_not_matter(
+    cuda: Any, monkeypatch: pytest.MonkeyPatch, paths: dict[str, str | None], apart: str, equal: bool
+) -> None:
+    made = captured_at(monkeypatch, lambda name, turn: 8 if name == apart else 0)
+    found = contest_of(*(side(name, double, source_path=path) for name, path in paths.items()))
+    found.runners(GRAPH, 0)
+    assert found.equal_addresses == [equal]
+    assert len(made) == len(paths) * (2 if equal else 3)  # not once more where all is well
 
 
 def test_a_capture_that_helped_is_not_in_vain(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def test_what_a_call_overwrites_is_restored_before_each_run(cuda: Any, mode: Mod
         device=CPU,
     )
     sets = 2 if mode is Mode.FORWARD else 1
-    assert (timing.failures, timing.method, timing.input_sets) == ({}, method, sets)
+    assert (timing.failures, timing.method, timing.input_sets, timing.l2_flushed) == ({}, method, sets, True)
     assert timing.calls_per_sample == (sets if method is GRAPH else 1)
     assert all(len(block.samples_ms) > 1 for block in timing.blocks)
     # What is NaN was captured and never replayed.

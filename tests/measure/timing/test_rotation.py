@@ -6,7 +6,7 @@ import pytest
 import torch
 from doubling import CPU, rotations_of, target_of
 
-from warpsmith.contracts.case import Mode
+from warpsmith.contracts.case import Case, Cost, Mode
 from warpsmith.contracts.measurement import L2
 from warpsmith.measure.timing.rotation import Flush, Rotation
 from warpsmith.measure.worker.inputs import InputSet
@@ -37,10 +37,64 @@ def test_what_a_set_moves_is_all_its_tensors_by_their_element_size() -> None:
     assert InputSet(inputs, (), (torch.ones(7),)).bytes == 3 * 2 + 5 * 8 + 7 * 4
 
 
+def test_memory_that_tensors_share_or_are_expanded_from_is_counted_once_and_as_it_is() -> None:
+    x = torch.ones(10, 3)
+    assert InputSet({"x": x, "again": x, "turned": x.T, "row": x[1]}, (), (x[:5],)).bytes == 120
+    assert InputSet({"x": x, "bias": torch.ones(3).expand(1000, 3), "one": torch.ones(()).expand(64)}, ()).bytes == 136
+
+
+@pytest.mark.parametrize(
+    ("moved_bytes", "sets", "flushed"),
+    [
+        (2048, 1, False),
+        (1 << 30, 1, False),  # what is written too is no more of the inputs
+        (256, 8, False),
+        (257, 8, False),  # 7.97 would do
+        (32, 64, False),
+        (31, 64, True),
+        (0, 1, False),  # not known
+    ],
+)
+def test_a_call_that_reads_less_than_it_is_handed_needs_more_sets_or_a_flush(
+    cuda: Any, moved_bytes: int, sets: int, flushed: bool
+) -> None:
+    def cost(case: Case, mode: Mode) -> Cost:
+        return Cost(bytes_moved=moved_bytes if mode is Mode.BACKWARD else 1 << 30, flops=0)
+
+    target = target_of(elements=256, cost=cost)  # in a pass backward with a gradient of as many
+    rotation = rotations_of(target, Mode.BACKWARD).make(0)
+    assert (len(rotation.sets), rotation.flushed) == (sets, flushed)
+    assert len(rotations_of(target, Mode.FULL).make(0).sets) == 1
+
+
+def test_inputs_that_are_expanded_or_shared_do_not_turn_l2_over_by_their_shapes(cuda: Any) -> None:
+    def expanded(case: Any, device: Any, generator: torch.Generator) -> dict[str, Any]:
+        return {"x": torch.randn(1, generator=generator).expand(4096)}
+
+    def shared(case: Any, device: Any, generator: torch.Generator) -> dict[str, Any]:
+        x = torch.randn(128, generator=generator)
+        return {"x": x, "same": x, "turned": x.view(8, 16).T}
+
+    found = [rotations_of(target_of(make_inputs=each)).make(0) for each in (expanded, shared)]
+    assert [(len(rotation.sets), rotation.flushed) for rotation in found] == [(64, True), (4, False)]
+
+
 @pytest.mark.parametrize("elements", [2, 64, 4096])
 def test_a_warm_rotation_is_one_set_and_never_flushed(cuda: Any, elements: int) -> None:
     rotation = rotations_of(target_of(elements), l2=L2.WARM).make(0)
-    assert (len(rotation.sets), rotation.flushed) == (1, False)
+    assert (len(rotation.sets), rotation.flushed, rotation.warm) == (1, False, True)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_restoring_what_is_overwritten_fills_l2_which_is_then_flushed_unless_it_is_to_be_warm(
+    cuda: Any, mode: Mode
+) -> None:
+    target = target_of(elements=512, overwrites=("x",))
+    cold, warm = (rotations_of(target, mode, l2).make(0) for l2 in (L2.COLD, L2.WARM))
+    assert [(each.overwritten, each.flushed, each.warm) for each in (cold, warm)] == [
+        (True, True, False),
+        (True, False, True),
+    ]
 
 
 def test_every_set_is_used_as_often_as_every_other(cuda: Any) -> None:

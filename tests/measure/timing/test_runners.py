@@ -83,7 +83,7 @@ def test_calls_whose_kernels_are_missing_are_told(spans: list[Span], told: str) 
 
 
 def graph_runner(rotation: Rotation, mode: Mode, call: Callable[[Inputs], Tensor] = double) -> GraphRunner:
-    pool = GraphPool.on(torch.cuda.current_stream())
+    pool = GraphPool.on(torch.cuda.current_stream(), (512, 2))
     captured = capture(side("a", call), mode, rotation, repeats=1, pool=pool, verify=False)
     return GraphRunner(captured, rotation, Flush(CPU) if rotation.flushed else None)
 

@@ -280,6 +280,14 @@ class TestWhatIsTold:
         heard = self.heard(store, CountingWorker(driver="590.2"), question(0), question(1))
         assert heard == ["measured again: driver 580.1, now 590.2 (3 answers)"]
 
+    def test_a_failure_of_no_form_is_asked_anew(self) -> None:
+        store = DictStore()
+        self.heard(store, CountingWorker(), question())
+        store.kept[question().identity] = {**store.kept[question().identity], "answer": {"failure": 3}}
+        assert self.heard(store, CountingWorker(), question()) == [
+            "measured again: stored in a form that this version does not read (1 answer)"
+        ]
+
     def test_each_reason_is_told(self) -> None:
         store, older, now = DictStore(), question(3), PROTOCOL_VERSION
         replaying(recorded(question(1)), store).ask(question(1))

@@ -5,6 +5,7 @@ Owns order, counts and the clock. Must not know how a run is timed, nor what it 
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +14,15 @@ from dataclasses import dataclass, field
 from warpsmith.contracts.measurement import Block, TimingPlan
 from warpsmith.device.clocks import ClockReader
 from warpsmith.measure.timing.runners import LEAST_MS, Runner
+from warpsmith.measure.worker.failures import WrongResult
 from warpsmith.verdict.statistics import rounds_needed
 
 #: Chosen: enough rounds for a first idea of their scatter; they are put aside.
 PILOT_ROUNDS = 6
 #: Chosen: an idle H200 takes some milliseconds of work to reach its clock.
 SETTLE_MS = 10.0
+#: Chosen: while inputs and graphs are made the GPU is idle; so much work goes before the blocks of a placement.
+WAKE_MS = 3.0
 #: Chosen: a profile of more calls takes longer to read than it tells.
 MOST_SAMPLES = 32
 #: Chosen: readings of the SM clock that differ by less than this share are the same clock.
@@ -31,7 +35,7 @@ Placements = Callable[[int], Mapping[str, Runner]]
 
 
 class Failed(Exception):
-    """A contender that had run before failed in a block; the error is the cause."""
+    """A contender that had run before failed in a block, or took no time in it; the error is the cause."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -69,7 +73,7 @@ class BlockRunner:
         if not self._runners:
             return Blocks((), (), 1, capped=False)
         self._settle()
-        self._counts = {name: self._count(runner) for name, runner in self._runners.items()}
+        self._counts = {name: self._count(name) for name in self._runners}
         begun_s = time.monotonic()
         open_ended = self.plan.most_rounds > self.plan.rounds
         pilot = self._rounds(PILOT_ROUNDS if open_ended else 0, fresh=True)
@@ -92,33 +96,41 @@ class BlockRunner:
                 self._runners = {}  # gives its memory back before the next is made
                 self._runners = self.placements(self._made)
                 self._made += 1
+                self._work(WAKE_MS)
             names = sorted(self._runners)
             self._order.shuffle(names)
             blocks += [self._block(name, number) for name in names]
         return tuple(blocks)
 
     def _block(self, name: str, number: int) -> Block:
-        runner = self._runners[name]
-        try:
-            runs_ms = runner.run_ms(self._counts.get(name, 1))
-        except Exception as error:  # a contender's code may fail in any way
-            raise Failed(name) from error
-        samples = tuple(round(ms / runner.calls, 7) for ms in runs_ms)
+        runs_ms, calls = self._run_ms(name, self._counts.get(name, 1)), self._runners[name].calls
+        samples = tuple(round(ms / calls, 7) for ms in runs_ms)
+        if min(samples) <= 0:
+            raise Failed(name) from WrongResult("a run took no time")
         mhz, reasons = self.clock.read()
         return Block(contender=name, round=number, samples_ms=samples, sm_clock_mhz=mhz, throttle_reasons=reasons)
 
-    def _count(self, runner: Runner) -> int:
-        wanted = round(self.plan.block_ms / max(min(runner.run_ms(3)), LEAST_MS))
+    def _run_ms(self, name: str, count: int) -> list[float]:
+        try:
+            return self._runners[name].run_ms(count)
+        except Exception as error:  # a contender's code may fail in any way
+            raise Failed(name) from error
+
+    def _count(self, name: str) -> int:
+        wanted = round(self.plan.block_ms / max(min(self._run_ms(name, 3)), LEAST_MS))
         return max(1, min(MOST_SAMPLES, wanted))
+
+    def _work(self, milliseconds: float) -> None:
+        """Keeps the device busy so long, with everyone in turn."""
+        names, until_s = itertools.cycle(sorted(self._runners)), time.monotonic() + milliseconds / 1000
+        while self._runners and time.monotonic() < until_s:
+            self._run_ms(next(names), 1)
 
     def _settle(self) -> None:
         """Works until two readings of the SM clock agree."""
-        runner = next(iter(self._runners.values()))
         readings: list[int | None] = []
         while len(readings) < MOST_STRETCHES and not has_settled(readings):
-            until_s = time.monotonic() + SETTLE_MS / 1000
-            while time.monotonic() < until_s:
-                runner.run_ms(4)
+            self._work(SETTLE_MS)
             readings.append(self.clock.read()[0])
 
 

@@ -49,6 +49,7 @@ def time_contenders(
         contest.warm_up()
         judged = _judged([each for each in implementations if each.name not in contest.failures])
         blocks, used, reason = _timed(contest, method, lambda by: BlockRunner(by, plan, seed, clock, judged))
+        contest.close()
     rotation = contest.last
     assert rotation is not None, "warming up makes one"
     return Timing(
@@ -80,6 +81,7 @@ def _timed(
     untried = list(TimingMethod) if method is None else [method]
     while untried:
         try:
+            contest.equal_addresses.clear()  # of an attempt that was given up nothing counts
             try:
                 return runner(partial(contest.runners, untried[0])).run(), untried[0], "; ".join(reasons) or None
             except Failed as failed:

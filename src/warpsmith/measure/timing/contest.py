@@ -56,7 +56,7 @@ class Contest:
     rotations: RotationMaker
     seed: int
     failures: dict[str, str] = field(default_factory=dict)
-    #: whether the outputs of every call lay at the same place for all contenders, a placement
+    #: whether the outputs of every call lay at the same place for the sources that are compared, a placement
     equal_addresses: list[bool] = field(default_factory=list)
     last: Rotation | None = field(default=None, init=False)
 
@@ -65,10 +65,9 @@ class Contest:
         self._random = random.Random(self.seed)
         self._code = LoadedCode()
         self._flush = Flush(device)
-        self._pool: GraphPool | None = None
         self._repeats = 0
         self._vain_captures = 0
-        self._spacer: Tensor | None = None
+        self._spacers: list[Tensor] = []
 
     def warm_up(self) -> None:
         """Compiles and settles what first calls do."""
@@ -84,24 +83,28 @@ class Contest:
             except Exception as error:  # a contender's code may fail in any way
                 self._fail(each, error)
 
+    def close(self) -> None:
+        """Leaves kernels as Triton had loaded them. No runner may be left."""
+        self._code.restore()
+
     def runners(self, method: TimingMethod, number: int) -> Mapping[str, Runner]:
         """Everyone's runner in placement `number`, made anew. Raises Impossible."""
         rotation = self._rotation(number)
         self._random.shuffle(self.running)
-        self._code.reload()
+        self._code.reload(self._random)
         if method is TimingMethod.GRAPH:
             return self._graphs(rotation)
         return self._eager(method, rotation)
 
     def _rotation(self, number: int) -> Rotation:
-        self.last = self._spacer = None
+        self.last = None
+        self._spacers.clear()
         torch.cuda.empty_cache()  # else the allocator hands out the same memory again
-        self._spacer = self._space(self._random.randrange(MOST_SPACE_MIB))
+        sizes = (MIB * self._random.randrange(MOST_SPACE_MIB) for _ in range(2))
+        device = self.rotations.inputs.device
+        self._spacers += [torch.zeros(size, dtype=torch.int8, device=device) for size in sizes]
         self.last = self.rotations.make(self.seed + 1_000_003 * number)
         return self.last
-
-    def _space(self, mib: int) -> Tensor:
-        return torch.zeros(mib * MIB, dtype=torch.int8, device=self.rotations.inputs.device)
 
     def fail(self, name: str, error: BaseException) -> None:
         """Takes a contender out. Raises Impossible where it was the profiler that failed, or what broke the context."""
@@ -114,18 +117,17 @@ class Contest:
         self.running.remove(implementation)
 
     def _graphs(self, rotation: Rotation) -> dict[str, Runner]:
-        if self._pool is None:
-            self._pool = GraphPool.on(torch.cuda.current_stream())
-            self._repeats = self._repeats_for(self._captured(self._pool, rotation, 1, verify=True), rotation)
-        # Takes a piece of the pool for as long as the round's captures are made, so that they lie elsewhere each time.
-        _, spacer = self._pool.record(lambda: self._space(self._random.randrange(1, MOST_SPACE_MIB)))
-        captured = self._captured(self._pool, rotation, self._repeats, verify=False)
-        if not _at_equal_addresses(captured) and self._vain_captures < VAIN_CAPTURES:
-            # The first capture may have made the pool grow, and so have found other memory than the others.
-            captured = self._captured(self._pool, rotation, self._repeats, verify=False)
-            self._vain_captures += not _at_equal_addresses(captured)
-        del spacer
-        self.equal_addresses.append(_at_equal_addresses(captured))
+        # A new one, so that outputs lie elsewhere each time: small ones and large ones come from different segments.
+        spacers = 512 * self._random.randrange(1, 2048), MIB * self._random.randrange(2, 10)
+        pool = GraphPool.on(torch.cuda.current_stream(), spacers)
+        if not self._repeats:
+            self._repeats = self._repeats_for(self._captured(pool, rotation, 1, verify=True), rotation)
+        captured = self._captured(pool, rotation, self._repeats, verify=False)
+        if not self._at_equal_addresses(captured) and self._vain_captures < VAIN_CAPTURES:
+            # The first capture makes the pool grow, and so finds other memory than those after it.
+            captured = self._captured(pool, rotation, self._repeats, verify=False)
+            self._vain_captures += not self._at_equal_addresses(captured)
+        self.equal_addresses.append(self._at_equal_addresses(captured))
         flush = self._flush if rotation.flushed else None
         return {name: GraphRunner(each, rotation, flush) for name, each in captured.items()}
 
@@ -147,7 +149,13 @@ class Contest:
         """How many passes over the sets one graph makes, so that a replay of the fastest contender is long enough."""
         if not captured or rotation.overwritten or rotation.flushed:
             return 1
-        fastest_ms = min(min(GraphRunner(each, rotation, None).run_ms(3)) for each in captured.values())
+        times_ms: list[float] = []
+        for name, each in captured.items():
+            try:
+                times_ms.append(min(GraphRunner(each, rotation, None).run_ms(3)))
+            except Exception as error:  # a contender's code may fail in any way
+                self.fail(name, error)
+        fastest_ms = min(times_ms, default=LEAST_REPLAY_MS)
         needed = math.ceil(LEAST_REPLAY_MS / max(fastest_ms, LEAST_MS))
         return max(1, min(MOST_CALLS // len(rotation.sets), needed))
 
@@ -166,10 +174,11 @@ class Contest:
                 runners[each.name] = runner
         return runners
 
-
-def _at_equal_addresses(captured: Mapping[str, Captured]) -> bool:
-    """Whether the outputs of every call lie at the same place for all contenders."""
-    return len({each.pointers for each in captured.values()}) <= 1
+    def _at_equal_addresses(self, captured: Mapping[str, Captured]) -> bool:
+        """Whether the outputs of every call lie at the same place for all sources, or, with less than two, for all."""
+        sources = {each.name for each in self.running if each.source_path is not None}
+        compared = sources if len(sources) > 1 else captured.keys()
+        return len({each.pointers for name, each in captured.items() if name in compared}) <= 1
 
 
 def _cause(error: BaseException) -> str:

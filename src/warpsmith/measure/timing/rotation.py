@@ -37,6 +37,7 @@ class Rotation:
 
     sets: tuple[InputSet, ...]
     flushed: bool
+    warm: bool = False
     pristine: tuple[tuple[Tensor, Tensor], ...] = ()
     _turns: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
@@ -71,14 +72,19 @@ class RotationMaker:
         device = self.inputs.device
         first = self.inputs.make(seed)
         if self.l2 is L2.WARM:
-            return Rotation((first,), flushed=False, pristine=self._pristine((first,)))
+            return Rotation((first,), flushed=False, warm=True, pristine=self._pristine((first,)))
         turned_over = L2_TURNOVER * torch.cuda.get_device_properties(device).L2_cache_size
-        count = min(MOST_SETS, max(1, math.ceil(turned_over / max(1, first.bytes))))
+        count = min(MOST_SETS, max(1, math.ceil(turned_over / self._touched_bytes(first))))
         sets = (first, *(self.inputs.make(seed + SEED_STEP * index) for index in range(1, count)))
-        wraps = sum(each.bytes for each in sets) >= turned_over
+        wraps = sum(map(self._touched_bytes, sets)) >= turned_over
         assert wraps or count == MOST_SETS, f"{count} sets of {first.bytes} bytes do not turn L2 over"
         pristine = self._pristine(sets)
         return Rotation(sets, flushed=not wraps or bool(pristine), pristine=pristine)
+
+    def _touched_bytes(self, each: InputSet) -> int:
+        """What a call brings into L2 of its inputs at least: a gather reads less than it is handed."""
+        least = self.inputs.target.cost(self.inputs.case, self.inputs.mode).bytes_moved
+        return max(1, min(each.bytes, least or each.bytes))
 
     def _pristine(self, sets: tuple[InputSet, ...]) -> tuple[tuple[Tensor, Tensor], ...]:
         """A pass backward in place writes over the gradient that it is handed, which has no name among the inputs."""

@@ -24,9 +24,15 @@ def prepared(implementation: Implementation, mode: Mode, sets: Sequence[InputSet
     if mode is Mode.FORWARD:
         return lambda index: as_outputs(implementation.call(sets[index].inputs))
     if mode is Mode.FULL:
-        return lambda index: _gradients_of(as_outputs(implementation.call(sets[index].inputs)), sets[index])
+        return lambda index: _forward_and_gradients(implementation, sets[index])
     outputs = [as_outputs(implementation.call(each.inputs)) for each in sets]
     return lambda index: _gradients_of(outputs[index], sets[index], keep=True)
+
+
+def _forward_and_gradients(implementation: Implementation, each: InputSet) -> tuple[Tensor, ...]:
+    """Outputs, then gradients: whoever keeps what a call returns keeps all that it wrote."""
+    outputs = as_outputs(implementation.call(each.inputs))
+    return (*outputs, *_gradients_of(outputs, each))
 
 
 def _gradients_of(outputs: tuple[Tensor, ...], each: InputSet, *, keep: bool = False) -> tuple[Tensor, ...]:

@@ -29,7 +29,8 @@ class InputSet:
 
     @property
     def bytes(self) -> int:
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
+        """Of their memory, each counted once: one that is expanded has less than its shape says."""
+        return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in self.tensors}.values())
 
 
 @dataclass

@@ -239,7 +239,8 @@ def _of_another_protocol(protocol: int | None) -> str:
 
 
 def _failed_before(record: Mapping[str, Any]) -> str | None:
-    return f"tried again: it had ended {record['answer'][FAILURE]['status']}" if FAILURE in record["answer"] else None
+    failure = _answer_in(record["kind"], record)
+    return f"tried again: it had ended {failure.status}" if isinstance(failure, WorkerFailure) else None
 
 
 def _answer_in(kind: str, record: Mapping[str, Any]) -> Contract | WorkerFailure | None:

@@ -45,7 +45,7 @@ def cost(case: Case, mode: Mode) -> Cost:
 
 target = Target(
     name="calibration",
-    source="benchmark/calibration/kernel.py",
+    source="benchmark/calibrating/kernel.py",
     module="calibration_kernel",
     make_inputs=make_inputs,
     call=call,

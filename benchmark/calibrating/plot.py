@@ -11,7 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 if TYPE_CHECKING:
-    from calibration.summary import Pair, Summary
+    from calibrating.summary import Pair, Summary
 
 #: Okabe and Ito's palette, told apart by the colour-blind.
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"

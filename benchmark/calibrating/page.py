@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from calibration.summary import Line, Summary
+    from calibrating.summary import Line, Summary
 
 
 def page(summary: Summary, lines: Sequence[Line]) -> str:
@@ -22,7 +22,7 @@ def page(summary: Summary, lines: Sequence[Line]) -> str:
 Measured on one {where["gpu_name"]} (driver {where["driver"]}, CUDA {where["cuda"]}, torch {where["torch"]}, Triton
 {where["triton"]}) on {summary.date} by `python benchmark/calibration.py measure`; written by `summarize` from
 the raw samples in `calibration.jsonl.gz`. The kernel does as much as it is told to
-(`benchmark/calibration/kernel.py`), so the true ratio of two sources is known: it is the mean over
+(`benchmark/calibrating/kernel.py`), so the true ratio of two sources is known: it is the mean over
 {max(t.processes for t in summary.truths)} processes.
 
 | asked | found | holds |

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
 
-from calibration.page import page
-from calibration.plan import COST_ROWS, PLANTED
-from calibration.plot import save_plot
-from calibration.records import Record, pack_records, read_records
+from calibrating.page import page
+from calibrating.plan import COST_ROWS, PLANTED
+from calibrating.plot import save_plot
+from calibrating.records import Record, pack_records, read_records
 from warpsmith.contracts.measurement import CaseCheck, Correctness, Timing, TimingMethod
 from warpsmith.contracts.verdict import Interval, Outcome, Verdict
 from warpsmith.verdict.decision import Evidence, decide
@@ -37,6 +37,16 @@ class Pair:
     @property
     def covers_one(self) -> bool:
         return self.speedup.low <= 1 <= self.speedup.high
+
+    @property
+    def case(self) -> str:
+        """Rows and mode."""
+        return self.key.split(" ", 1)[1]
+
+    def contains(self, slower: float) -> bool:
+        """Whether the interval contains that slow-down, of the side that has more to do."""
+        truth = 1 + slower if self.planted > 0 else 1 / (1 + slower)
+        return self.speedup.low <= truth <= self.speedup.high
 
     @property
     def half_width(self) -> float:
@@ -154,6 +164,9 @@ def _identical_lines(pairs: Sequence[Pair]) -> list[Line]:
 def _planted_lines(summary: Summary) -> list[Line]:
     large = [p for p in summary.planted if abs(p.planted) > 0.01]
     small = [p for p in summary.planted if abs(p.planted) < 0.01]
+    off_one = [p for p in (*summary.planted, *summary.pairs) if p.planted != 0]
+    true = {(t.case, t.planted): t.found for t in summary.truths}
+    contained = sum(p.contains(true[p.case, abs(p.planted)]) for p in off_one)
     clear = sum(p.speedup.low > 1 if p.planted > 0 else p.speedup.high < 1 for p in large)
     won = sum(p.outcome is Outcome.ACCEPTED for p in small)
     truths = {share: [t for t in summary.truths if t.planted == share] for share in PLANTED}
@@ -168,6 +181,11 @@ def _planted_lines(summary: Summary) -> list[Line]:
             "their interval lies wholly on its side of 1 in at least 95 of 100",
             f"{clear} of {len(large)}",
             clear >= 0.95 * len(large),
+        ),
+        Line(
+            "the intervals of planted slow-downs contain the truth that twenty processes tell",
+            f"{contained} of {len(off_one)} ({contained / len(off_one):.1%})",
+            contained >= 0.92 * len(off_one),
         ),
         Line(
             "planted slow-downs of 0.5%: none accepted as an improvement, either way round",
