@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import ClassVar
 
 from warpsmith.contracts.base import Contract, Document, Sha256
 from warpsmith.contracts.device import Origin
@@ -33,6 +34,8 @@ class TestRun(Contract):
 
     `reason` says why it is no pass, and is None exactly when it is one.
     """
+
+    __test__: ClassVar[bool] = False  # pytest takes a class of this name for tests
 
     command: str
     passed: bool
