@@ -20,7 +20,7 @@ from warpsmith.stages.baselines import measure_baselines
 from warpsmith.stages.offline import compile_offline
 from warpsmith.stages.preflight import preflight_correctness, preflight_files, preflight_launches, preflight_source
 from warpsmith.stages.session import Session
-from warpsmith.stages.timings import pairs
+from warpsmith.stages.timings import heaviest_tuning_case, pairs
 from warpsmith.workspace.documents import write_bytes, write_document, write_text
 from warpsmith.workspace.layout import Workspace
 
@@ -121,10 +121,8 @@ def _snapshot(session: Session, spec: TargetSpec) -> None:
 def _counters(session: Session, bench: Bench) -> tuple[Counters, ...]:
     """Hardware counters of each pass at the heaviest tuning case."""
     session.progress.step("hardware counters (ncu)", 5, of=_steps(session))
-    costs, first_mode = bench.spec.costs, bench.spec.modes[0]
-    heaviest = max(bench.spec.tuning_cases, key=lambda case: costs[case.name][first_mode].bytes_moved)
     counters: list[Counters] = []
-    todo = pairs([heaviest], bench.spec.passes)
+    todo = pairs([heaviest_tuning_case(bench.spec)], bench.spec.passes)
     for index, (case, mode) in enumerate(todo):
         session.progress.note(f"ncu: {case.name} {mode.value}", index, len(todo))
         question = Count(target=bench.target, seed=bench.seed, source=bench.original, case=case, mode=mode)
