@@ -4,8 +4,9 @@
     python benchmark/calibration.py summarize --into DIRECTORY
 
 `measure` keeps one line a comparison, raw samples included, in DIRECTORY/calibration.jsonl, and goes on where it was
-interrupted; each piece takes less than 8 minutes on an H200. `summarize` needs no GPU: it makes every figure anew from
-those lines, writes them, a plot and a page beside them, and packs the lines.
+interrupted; each piece takes less than 8 minutes on an H200. Several GPUs share the work with `--share`, each into a
+directory of its own that has the same "spins" line; their lines are then joined. `summarize` needs no GPU: it makes
+every figure anew from the lines, writes them, a plot and a page beside them, and packs the lines.
 """
 
 from __future__ import annotations
@@ -156,7 +157,9 @@ def main() -> None:
     parser.add_argument("step", choices=["measure", "summarize"])
     parser.add_argument("pieces", nargs="*", metavar="piece", help=f"of {', '.join(PIECES)}; all, if none is given")
     parser.add_argument("--into", type=Path, default=ROOT / "benchmark" / "data" / "calibration")
+    parser.add_argument("--share", default="1/1", metavar="K/N", help="every Nth cold process of a piece, from the Kth")
     options = parser.parse_args()
+    which, of = map(int, options.share.split("/"))
     if unknown := set(options.pieces) - set(PIECES):
         parser.error(f"no piece {', '.join(sorted(unknown))}; there are {', '.join(PIECES)}")
     calibration = Calibration(options.into)
@@ -168,7 +171,8 @@ def main() -> None:
     calibration.once("environment", calibration.environment)
     spins: Spins = calibration.once("spins", calibration.spins)["spins"]
     for piece in options.pieces or PIECES:
-        calibration.run(planned(piece, spins))
+        processes = planned(piece, spins)
+        calibration.run(dict(list(processes.items())[which - 1 :: of]))
         if piece == "methods":
             calibration.once("methods/triton.testing", triton_testing)
 

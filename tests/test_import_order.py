@@ -171,7 +171,7 @@ def _wrong_arrow_in_measure(module: str, imported: str, src: Path) -> str | None
 def _may_use_the_gpu(module: str) -> bool:
     """The kernel library, and measure but for that half of its worker room that runs in the parent process."""
     worker = f"{PACKAGE}.measure.worker"
-    if module in (f"{worker}.inputs", f"{worker}.calls"):
+    if module in (f"{worker}.inputs", f"{worker}.calls", f"{worker}.streams"):
         return True
     return room(module) == "kernels" or (room(module) == "measure" and not module.startswith(worker))
 

@@ -19,8 +19,8 @@ def page(summary: Summary, lines: Sequence[Line]) -> str:
     )
     return f"""# How far the measuring can be trusted
 
-Measured on one {where["gpu_name"]} (driver {where["driver"]}, CUDA {where["cuda"]}, torch {where["torch"]}, Triton
-{where["triton"]}) on {summary.date} by `python benchmark/calibration.py measure`; written by `summarize` from
+Measured on {summary.gpus} {where["gpu_name"]} (driver {where["driver"]}, CUDA {where["cuda"]}, torch {where["torch"]},
+Triton {where["triton"]}) on {summary.date} by `python benchmark/calibration.py measure`; written by `summarize` from
 the raw samples in `calibration.jsonl.gz`. The kernel does as much as it is told to
 (`benchmark/calibrating/kernel.py`), so the true ratio of two sources is known: it is the mean over
 {max(t.processes for t in summary.truths)} processes.

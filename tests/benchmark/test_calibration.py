@@ -120,3 +120,13 @@ def test_the_summary_is_written_from_the_samples_alone_and_packs_them(tmp_path: 
     summary.write_summary(tmp_path)
     again = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert {name for name in written if written[name] != again[name]} <= {"calibration.png"}
+
+
+def test_the_committed_page_says_what_the_committed_samples_say() -> None:
+    """Every figure follows from the samples. Floats may differ in a last digit from one numpy to the next."""
+    directory = BENCHMARK / "data" / "calibration"
+    found = summary.summarized(records.read_records(directory))
+    lines = summary.asked_and_found(found)
+    committed = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    assert summary.as_json(found, lines)["asked"] == committed["asked"]
+    assert (directory / "README.md").read_text(encoding="utf-8") == summary.page(found, lines)

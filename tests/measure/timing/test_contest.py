@@ -195,11 +195,12 @@ def test_what_is_put_between_placements_changes_from_one_to_the_next(
     monkeypatch.setattr(torch, "zeros", spacer)
     for number in range(4):
         made.runners(EVENTS, number)
-    assert len(log) == 16
-    assert log[0::4] == ["emptied"] * 4
-    assert log[3::4] == ["inputs behind 2"] * 4
-    assert len({*log[1::4], *log[2::4]}) > 4
-    assert len({first + second for first, second in zip(log[1::4], log[2::4], strict=True)}) == 4
+    assert len(log) == 20
+    assert log[0::5] == ["emptied"] * 4
+    assert log[4::5] == ["inputs behind 3"] * 4
+    distances = list(zip(log[1::5], log[2::5], log[3::5], strict=True))
+    assert len(set(distances)) == 4
+    assert all(large % 2**20 == 0 and 0 < small < 2**20 for *both, small in distances for large in both)
 
 
 def test_each_placement_has_a_pool_of_its_own_and_captures_lie_elsewhere_in_it(cuda: Any) -> None:

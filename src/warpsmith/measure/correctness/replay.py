@@ -18,6 +18,7 @@ from torch import Tensor
 
 from warpsmith.measure.correctness.trial import Results, Trial
 from warpsmith.measure.worker.implementation import Implementation
+from warpsmith.measure.worker.streams import graph_stream
 
 _WARM_UP_CALLS = 2
 
@@ -42,7 +43,7 @@ class CapturedCall:
 
 def captured(implementation: Implementation, trial: Trial) -> CapturedCall:
     """The call as a graph over the trial's tensors. Raises what torch or CUDA raises where it cannot be captured."""
-    stream = torch.cuda.Stream(trial.device)
+    stream = graph_stream(trial.device)
     stream.wait_stream(torch.cuda.current_stream(trial.device))
     # torch leaves the stream of a capture that fails current; this block puts the one before back.
     with torch.cuda.stream(stream):

@@ -20,6 +20,7 @@ from warpsmith.contracts.device import CopyCeiling, DeviceFacts, Environment
 from warpsmith.device.architecture import architecture_of, limits_of
 from warpsmith.device.clocks import max_sm_clock_mhz
 from warpsmith.measure.timing.rotation import L2_TURNOVER
+from warpsmith.measure.worker.streams import graph_stream
 
 MIB = 1 << 20
 #: Bytes read plus bytes written by one call: from what fits L2 to what a large layer moves.
@@ -155,7 +156,7 @@ def _matmul_tflops(dtype: DType, size: int, device: torch.device) -> float:
 def _graph_ms(kernel: Callable[[int], object], count: int) -> float:
     """Median ms a call, over replays of a graph that calls the kernel on every buffer between two events."""
     start, end = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
-    stream = torch.cuda.Stream()
+    stream = graph_stream(torch.device("cuda", torch.cuda.current_device()))
     stream.wait_stream(torch.cuda.current_stream())
     rounds = max(1, 8 // count)
     with torch.cuda.stream(stream):

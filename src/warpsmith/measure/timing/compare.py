@@ -23,6 +23,7 @@ from warpsmith.measure.timing.rotation import RotationMaker
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.inputs import InputMaker
 from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
+from warpsmith.measure.worker.streams import graph_stream
 
 
 def time_contenders(
@@ -44,7 +45,7 @@ def time_contenders(
     """
     rotations = RotationMaker(InputMaker(target, case, mode, device), l2)
     clock = ClockReader()
-    with torch.cuda.stream(torch.cuda.Stream(device)):
+    with torch.cuda.stream(graph_stream(device)):
         contest = Contest(list(implementations), rotations, seed)
         contest.warm_up()
         judged = _judged([each for each in implementations if each.name not in contest.failures])

@@ -100,7 +100,9 @@ class Contest:
         self.last = None
         self._spacers.clear()
         torch.cuda.empty_cache()  # else the allocator hands out the same memory again
-        sizes = (MIB * self._random.randrange(MOST_SPACE_MIB) for _ in range(2))
+        # Large tensors and those of less than 1 MiB come from different segments.
+        large_sizes = [MIB * self._random.randrange(1, MOST_SPACE_MIB) for _ in range(2)]
+        sizes = *large_sizes, 512 * self._random.randrange(1, 2048)
         device = self.rotations.inputs.device
         self._spacers += [torch.zeros(size, dtype=torch.int8, device=device) for size in sizes]
         self.last = self.rotations.make(self.seed + 1_000_003 * number)
