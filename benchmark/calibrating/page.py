@@ -31,6 +31,8 @@ the raw samples in `calibration.jsonl.gz`. The kernel does as much as it is told
 
 ![intervals of identical sources, and of planted differences](calibration.png)
 
+What earlier calibrations found, and what was changed after them: [HISTORY.md](HISTORY.md).
+
 ## One kernel, read in every way there is
 Microseconds a call, forward, (rows, 2048) bf16, L2 cold for all but the last. `events` and `do_bench` time eager
 calls, so the gaps between launches are in them; `do_bench_cudagraph` does not clear L2.
