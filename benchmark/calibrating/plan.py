@@ -27,8 +27,8 @@ TRUTH_PROCESSES, IDENTICAL_PROCESSES, PAIR_PROCESSES = 20, 10, 5
 #: Comparisons a process.
 COPIES, PLANTED_EACH = 20, 10
 
-LONG = TimingPlan(rounds=12, most_rounds=12)
-READING = TimingPlan(rounds=12, most_rounds=12)
+#: As many rounds whatever a pilot would say.
+FIXED = TimingPlan(rounds=12, most_rounds=12)
 
 #: "rows mode" -> the spin that plants each share of PLANTED there.
 Spins = Mapping[str, Sequence[int]]
@@ -61,7 +61,7 @@ def _truth(spins: Spins) -> dict[str, list[Comparison]]:
 
     return {
         f"truth/{process}": [
-            Comparison(f"{rows} {mode.value}", sides(rows, mode), rows, mode, seed=1000 + process, plan=LONG)
+            Comparison(f"{rows} {mode.value}", sides(rows, mode), rows, mode, seed=1000 + process, plan=FIXED)
             for rows, mode in TIMED
         ]
         for process in range(TRUTH_PROCESSES)
@@ -89,7 +89,7 @@ def _pairs(spins: Spins) -> dict[str, list[Comparison]]:
 def _methods(spins: Spins) -> dict[str, list[Comparison]]:
     return {
         "methods": [
-            Comparison(f"{rows} {method.value}", {"base": 0}, rows, Mode.FORWARD, seed=1, plan=READING, method=method)
+            Comparison(f"{rows} {method.value}", {"base": 0}, rows, Mode.FORWARD, seed=1, plan=FIXED, method=method)
             for rows in READ
             for method in TimingMethod
         ]

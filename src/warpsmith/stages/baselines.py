@@ -49,7 +49,9 @@ def measure_baselines(bench: Bench) -> Baselines:
         if case == smallest and mode in spec.passes:
             _host_time(bench, timings, everyone_at(spec, sides, case), found)
     bench.report(f"peak memory at {len(spec.cases)} cases, each in a process of its own")
-    found.memories.extend(peak_memories(bench, [memory_question(bench, sides, case) for case in spec.cases]))
+    found.memories.extend(
+        peak_memories(bench, [memory_question(bench, everyone_at(spec, sides, case), case) for case in spec.cases])
+    )
     return found
 
 

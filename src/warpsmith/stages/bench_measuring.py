@@ -80,7 +80,7 @@ class Measuring:
                     self.lacking["host time"] = f"at {case.name} {mode.value}: {hosted}"
                 else:
                     self.seen.host_times.append(hosted)
-        self._weigh([memory_question(bench, sides, case) for case in chosen.cases])
+        self._weigh([memory_question(bench, everyone_at(bench.spec, sides, case), case) for case in chosen.cases])
 
     def _time(self, sides: Sequence[Contender], case: Case, mode: Mode) -> tuple[Timing, ...]:
         """The comparisons at a case and mode, in each state of L2; returned are those of the first that there are."""

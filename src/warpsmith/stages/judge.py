@@ -28,7 +28,6 @@ from warpsmith.measure.worker.protocol import (
     CompiledAnswer,
     MeasureCompilation,
     MeasureHostTime,
-    MeasureMemory,
     WorkerError,
 )
 from warpsmith.search.bench import Bench
@@ -38,6 +37,7 @@ from warpsmith.stages.timings import (
     GUARDED,
     contenders,
     heaviest_tuning_case,
+    memory_question,
     pairs,
     peak_memories,
     smallest_tuning_case,
@@ -200,15 +200,9 @@ def time_copy(bench: Bench, goal: Mode, text: str) -> tuple[Timing, ...]:
 
 def measure_memories(bench: Bench, sides: Sequence[Contender]) -> tuple[Memory, ...]:
     """Peak memory at the tuning cases, every mode. Raises WorkerError."""
-    cases, modes = bench.spec.tuning_cases, bench.spec.modes
+    cases = bench.spec.tuning_cases
     bench.report(f"{sides[-1].name}: peak memory at {len(cases)} cases, each in a process of its own")
-    return peak_memories(
-        bench,
-        [
-            MeasureMemory(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=case, modes=modes)
-            for case in cases
-        ],
-    )
+    return peak_memories(bench, [memory_question(bench, sides, case) for case in cases])
 
 
 def measure_host_times(bench: Bench, sides: Sequence[Contender]) -> tuple[HostTime, ...]:

@@ -69,10 +69,10 @@ def with_providers(
     return (of_sources, *apart)
 
 
-def memory_question(bench: Bench, sources: Sequence[Contender], case: Case) -> MeasureMemory:
-    """Peak memory of sources and baseline providers at a case, in every mode."""
-    everyone = everyone_at(bench.spec, sources, case)
-    return MeasureMemory(target=bench.target, seed=bench.seed, contenders=everyone, case=case, modes=bench.spec.modes)
+def memory_question(bench: Bench, sides: Sequence[Contender], case: Case) -> MeasureMemory:
+    """Peak memory of these contenders at a case, in every mode."""
+    modes = bench.spec.modes
+    return MeasureMemory(target=bench.target, seed=bench.seed, contenders=tuple(sides), case=case, modes=modes)
 
 
 def peak_memories(bench: Bench, questions: Sequence[MeasureMemory]) -> tuple[Memory, ...]:

@@ -125,11 +125,13 @@ class Contest:
         if not self._repeats:
             self._repeats = self._repeats_for(self._captured(pool, rotation, 1, verify=True), rotation)
         captured = self._captured(pool, rotation, self._repeats, verify=False)
-        if not self._at_equal_addresses(captured) and self._vain_captures < VAIN_CAPTURES:
+        equal = self._at_equal_addresses(captured)
+        if not equal and self._vain_captures < VAIN_CAPTURES:
             # The first capture makes the pool grow, and so finds other memory than those after it.
             captured = self._captured(pool, rotation, self._repeats, verify=False)
-            self._vain_captures += not self._at_equal_addresses(captured)
-        self.equal_addresses.append(self._at_equal_addresses(captured))
+            equal = self._at_equal_addresses(captured)
+            self._vain_captures += not equal
+        self.equal_addresses.append(equal)
         flush = self._flush if rotation.flushed else None
         return {name: GraphRunner(each, rotation, flush) for name, each in captured.items()}
 
