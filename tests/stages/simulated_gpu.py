@@ -21,6 +21,7 @@ from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.measurement import (
     Block,
     CaseCheck,
+    CheckFailure,
     Compilation,
     Contender,
     Correctness,
@@ -203,7 +204,13 @@ class SimulatedGpu:
         checks = []
         for case in question.cases:
             failure = self.wrong_result(Work(case, Mode.FULL, text))
-            checks.append(CaseCheck(case=case, errors=(self._error(),), failures=() if failure is None else (failure,)))
+            checks.append(
+                CaseCheck(
+                    case=case,
+                    errors=(self._error(),),
+                    failures=() if failure is None else (CheckFailure(check="values", message=failure),),
+                )
+            )
         return Correctness(source_sha256=question.candidate.sha256, checks=tuple(checks))
 
     def _error(self) -> OutputError:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from synthetic import make_case
 
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.measurement import Block, CaseCheck, Correctness, Timing, TimingMethod
+from warpsmith.contracts.measurement import Block, CaseCheck, CheckFailure, Correctness, Timing, TimingMethod
 
 Maker = Callable[..., Timing]
 
@@ -71,6 +71,15 @@ def noisy() -> Maker:
 @pytest.fixture(scope="session")
 def correctness() -> Callable[..., Correctness]:
     def make(*failures: str) -> Correctness:
-        return Correctness(source_sha256="0" * 64, checks=(CaseCheck(case=make_case(), errors=(), failures=failures),))
+        return Correctness(
+            source_sha256="0" * 64,
+            checks=(
+                CaseCheck(
+                    case=make_case(),
+                    errors=(),
+                    failures=tuple(CheckFailure(check="values", message=told) for told in failures),
+                ),
+            ),
+        )
 
     return make

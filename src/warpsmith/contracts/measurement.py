@@ -204,12 +204,39 @@ class OutputError(Contract):
     elements: int = Field(ge=0)
 
 
+class Element(Contract):
+    """The element of a result that is furthest off, with its values as text (NaN and infinity are none in JSON)."""
+
+    index: tuple[int, ...]
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{list(self.index)}: expected {self.expected}, found {self.found}"
+
+
+class CheckFailure(Contract):
+    """One reason against a candidate: which check found it, in which output or gradient, and the worst element."""
+
+    check: str
+    message: str
+    part: str | None = None
+    worst: Element | None = None
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.message}" if self.part else self.message
+
+
 class CaseCheck(Contract):
-    """One case through the correctness gate. `failures` is empty exactly when it passed."""
+    """One case through the correctness gate. `failures` is empty exactly when it passed.
+
+    `skipped` says of checks why they could not be made at this case. The gate ends with the first check that fails.
+    """
 
     case: Case
     errors: tuple[OutputError, ...]
-    failures: tuple[str, ...]
+    failures: tuple[CheckFailure, ...]
+    skipped: dict[str, str] = Field(default_factory=dict)
 
 
 class Correctness(Contract):

@@ -73,7 +73,7 @@ class Gate:
         return found
 
     def failures(self, candidate: Call, case: Case | None = None, **changes: Any) -> tuple[str, ...]:
-        return self.check(candidate, case, **changes).failures
+        return tuple(map(str, self.check(candidate, case, **changes).failures))
 
     def trial(self, case: Case | None = None, **target: Any) -> Trial:
         return Trial.of(self.target(**target), case or self.case(), device=torch.device("cpu"), seed=1)

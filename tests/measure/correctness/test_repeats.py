@@ -65,7 +65,9 @@ def test_an_output_that_is_cached_by_address_is_found(gate: Any) -> None:
 
     (failure,) = gate.failures(caches, **DOUBLES)
 
-    assert failure.startswith("output: does not follow its inputs: on other values at the same addresses most at [")
+    assert failure.startswith(
+        "output: does not follow its inputs: on other values at the same addresses it is off; most at ["
+    )
 
 
 def test_other_values_differ_from_the_first_and_lie_at_the_same_addresses(gate: Any) -> None:

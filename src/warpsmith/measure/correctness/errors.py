@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from warpsmith.contracts.measurement import OutputError
+from warpsmith.contracts.measurement import CheckFailure, Element, OutputError
 
 #: A candidate's error may be this multiple of the original's own, plus a floor.
 RMS_MULTIPLE, P9999_MULTIPLE, MAX_MULTIPLE = 2.0, 2.0, 4.0
@@ -80,7 +80,7 @@ def allowed(error: OutputError) -> dict[str, float]:
     }
 
 
-def inaccuracy(error: OutputError, worst: int, found: Tensor, reference: Tensor) -> str | None:
+def inaccuracy(check: str, error: OutputError, worst: int, found: Tensor, reference: Tensor) -> CheckFailure | None:
     """Why the error is too large, or None. `worst` is the flat index of the element furthest off."""
     limits = allowed(error)
     values = {"rms": error.rms, "p9999": error.p9999, "max": error.max}
@@ -91,10 +91,14 @@ def inaccuracy(error: OutputError, worst: int, found: Tensor, reference: Tensor)
         for key in titles
         if not values[key] <= limits[key] and not (key == "p9999" and _tail(error.elements) == 1)
     ]
-    return f"{error.output}: {'; '.join(over)}; worst at {at(worst, found, reference)}" if over else None
+    if not over:
+        return None
+    element = element_at(worst, found, reference)
+    message = f"{'; '.join(over)}; worst at {element}"
+    return CheckFailure(check=check, part=error.output, message=message, worst=element)
 
 
-def not_finite(name: str, found: Tensor, original: Tensor, reference: Tensor) -> str | None:
+def not_finite(check: str, name: str, found: Tensor, original: Tensor, reference: Tensor) -> CheckFailure | None:
     """Where NaN or infinity stands without right, or is missing, or None.
 
     NaN is right only where the reference has it; infinity also where the original has it, since half precision
@@ -112,14 +116,16 @@ def not_finite(name: str, found: Tensor, original: Tensor, reference: Tensor) ->
     if math.isnan(value):
         hint = "; memory that is never written reads as NaN in this check"
         hint += ", and the original has it there too" if math.isnan(float(original.flatten()[first])) else ""
-    where = at(first, found, reference)
-    return f"{name}: {what} where it does not belong, {int(wrong.sum())} times, first at {where}{hint}"
+    element = element_at(first, found, reference)
+    message = f"{what} where it does not belong, {int(wrong.sum())} times, first at {element}{hint}"
+    return CheckFailure(check=check, part=name, message=message, worst=element)
 
 
-def at(flat: int, found: Tensor, expected: Tensor) -> str:
-    """An element by its index, with what was expected and what was found there."""
-    index = [int(i) for i in torch.unravel_index(torch.tensor(flat), found.shape)]
-    return f"{index}: expected {expected.flatten()[flat].item():.6g}, found {found.flatten()[flat].item():.6g}"
+def element_at(flat: int, found: Tensor, expected: Tensor) -> Element:
+    """An element by its flat index, with what was expected and what was found there."""
+    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), found.shape))
+    values = (f"{side.flatten()[flat].item():.6g}" for side in (expected, found))
+    return Element(index=index, expected=next(values), found=next(values))
 
 
 def _tail(elements: int) -> int:

@@ -62,28 +62,30 @@ def gradient_form(results: Mapping[str, Any]) -> Form:
     return Form("gradients", parts)
 
 
-def differences(found: Form, original: Form) -> list[str]:
-    """How one form differs from the original's, a sentence each. Empty where they agree."""
+def differences(found: Form, original: Form) -> list[tuple[str | None, str]]:
+    """How one form differs from the original's: a result, or None for all of them, and a sentence."""
     if found.container != original.container:
-        return [f"returns {found.container}, the original {original.container}"]
+        return [(None, f"returns {found.container}, the original {original.container}")]
     if len(found.parts) != len(original.parts):
-        return [f"returns {len(found.parts)} {_unit(found)}, the original {len(original.parts)}"]
-    return [text for name, part in found.parts.items() for text in _part_differences(name, part, original.parts[name])]
+        return [(None, f"returns {len(found.parts)} {_unit(found)}, the original {len(original.parts)}")]
+    return [
+        (name, told) for name, part in found.parts.items() for told in _part_differences(part, original.parts[name])
+    ]
 
 
 def _unit(form: Form) -> str:
     return form.container.rpartition(" ")[2]
 
 
-def _part_differences(name: str, part: PartForm, other: PartForm) -> list[str]:
+def _part_differences(part: PartForm, other: PartForm) -> list[str]:
     if part.kind is not other.kind:
         if part.kind is type(None):
-            return [f"{name}: is missing (None), the original gives one"]
+            return ["is missing (None), the original gives one"]
         if other.kind is type(None):
-            return [f"{name}: is given, the original has None there"]
-        return [f"{name}: its type is {part.kind.__qualname__}, exactly {other.kind.__qualname__} is expected"]
+            return ["is given, the original has None there"]
+        return [f"its type is {part.kind.__qualname__}, exactly {other.kind.__qualname__} is expected"]
     found = [
-        f"{name}: {what} {ours}, the original's {theirs}"
+        f"{what} {ours}, the original's {theirs}"
         for what, ours, theirs in (
             ("shape", part.shape, other.shape),
             ("dtype", part.dtype, other.dtype),
@@ -93,5 +95,5 @@ def _part_differences(name: str, part: PartForm, other: PartForm) -> list[str]:
         if ours != theirs and (what != "strides" or part.shape == other.shape)
     ]
     if other.requires_grad and not part.requires_grad:
-        found.append(f"{name}: carries no gradient (requires_grad is False), the original's does")
+        found.append("carries no gradient (requires_grad is False), the original's does")
     return found

@@ -6,14 +6,13 @@ Owns what calls that depend on each other betray: results that vary, are kept, o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from warpsmith.contracts.measurement import OutputError
-from warpsmith.measure.correctness.errors import allowed, at
-from warpsmith.measure.correctness.form import Form
+from warpsmith.contracts.measurement import CheckFailure, Element, OutputError
+from warpsmith.measure.correctness.bout import Bout
+from warpsmith.measure.correctness.errors import allowed, element_at
 from warpsmith.measure.correctness.poison import poisoned_memory
 from warpsmith.measure.correctness.replay import CapturedCall, captured
 from warpsmith.measure.correctness.trial import Results, Trial
@@ -25,69 +24,60 @@ from warpsmith.measure.worker.implementation import Implementation
 _OTHER_VALUES = 4.0
 
 
-@dataclass(frozen=True)
-class Observed:
-    """What a call of the original did. `shared` are (result, input) that lie in one storage."""
-
-    outputs: Form
-    gradients: Form
-    results: Results
-    changed: frozenset[str]
-    shared: frozenset[tuple[str, str]]
-
-
-def again(
-    candidate: Implementation,
-    original: Implementation,
-    trial: Trial,
-    found: Results,
-    known: Observed,
-    errors: Sequence[OutputError],
-) -> Iterator[str]:
+def again(bout: Bout) -> Iterator[CheckFailure]:
     """The same call on the same values: equal bits in memory of its own, unless the original does no better.
 
     Where the original varies too, the candidate may vary within the error that is allowed to it.
     """
+    trial, found = bout.trial, bout.found.results
     with poisoned_memory():
-        second = trial.run(candidate)
+        second = trial.run(bout.candidate)
         varying = [name for name in found if not _equal(found[name], second[name])]
         kept = [name for name in found if _same_memory(found[name], second[name])]
         if not varying and not kept:
             return
-        theirs = trial.run(original)
-    limits = _limits(errors)
+        theirs = trial.run(bout.original)
+    limits = _limits(bout.errors)
     for name in varying:
-        if _equal(known.results[name], theirs[name]):
-            difference = _difference(second[name], found[name], limit=0.0)
-            yield f"{name}: varies between two calls on the same inputs, the original's does not; {difference}"
-        elif (difference := _difference(second[name], found[name], limit=2 * limits.get(name, 0.0))) is not None:
-            yield f"{name}: varies between two calls on the same inputs by more than rounding; {difference}"
+        deterministic = _equal(bout.known.results[name], theirs[name])
+        limit = 0.0 if deterministic else 2 * limits.get(name, 0.0)
+        if (worst := _difference(second[name], found[name], limit=limit)) is not None:
+            how = ", the original's does not" if deterministic else " by more than rounding"
+            yield _failure("repeats", name, f"varies between two calls on the same inputs{how}", worst)
     for name in kept:
-        if not _same_memory(known.results[name], theirs[name]):
-            yield f"{name}: a second call returns the memory of the first, which a caller may still hold"
+        if not _same_memory(bout.known.results[name], theirs[name]):
+            message = "a second call returns the memory of the first, which a caller may still hold"
+            yield CheckFailure(check="repeats", part=name, message=message)
 
 
-def other_values(
-    candidate: Implementation, original: Implementation, trial: Trial, errors: Sequence[OutputError]
-) -> Iterator[str]:
-    """Other values in the same tensors: the candidate follows the original, and its graph follows the candidate."""
+def other_values(bout: Bout) -> Iterator[CheckFailure]:
+    """Other values in the same tensors: the candidate follows the original, and its graph follows the candidate.
+
+    Here the candidate runs first, in the first run the original did.
+    """
+    trial, name = bout.trial, "other values"
     graph: CapturedCall | None = None
-    if trial.device.type == "cuda" and isinstance(_captured(original, trial), CapturedCall):
-        ours_captured = _captured(candidate, trial)
-        if isinstance(ours_captured, CapturedCall):
-            graph = ours_captured
+    if trial.device.type == "cuda" and isinstance(_captured(bout.original, trial), CapturedCall):
+        captured_call = _captured(bout.candidate, trial)
+        if isinstance(captured_call, CapturedCall):
+            graph = captured_call
         else:
-            yield f"cannot be captured into a CUDA graph, the original can: {ours_captured}"
+            message = f"cannot be captured into a CUDA graph, the original can: {captured_call}"
+            yield CheckFailure(check=name, message=message)
     trial.refill(trial.seed + 1)
-    limits = {name: _OTHER_VALUES * limit for name, limit in _limits(errors).items()}
-    theirs = trial.run(original)
-    ours = trial.run(candidate)
-    for name, difference in _differences(ours, theirs, limits):
-        yield f"{name}: does not follow its inputs: on other values at the same addresses {difference}"
+    limits = {part: _OTHER_VALUES * limit for part, limit in _limits(bout.errors).items()}
+    ours = trial.run(bout.candidate)
+    theirs = trial.run(bout.original)
+    for part, worst in _differences(ours, theirs, limits):
+        yield _failure(name, part, "does not follow its inputs: on other values at the same addresses it is off", worst)
     del theirs
     if graph is not None:
-        for name, difference in _differences(graph.replay(trial), ours, limits):
-            yield f"{name}: a CUDA graph of the call, replayed on other values, gives another result; {difference}"
+        for part, worst in _differences(graph.replay(trial), ours, limits):
+            yield _failure(name, part, "a CUDA graph of the call gives another result on other values", worst)
+
+
+def _failure(check: str, part: str, message: str, worst: Element) -> CheckFailure:
+    return CheckFailure(check=check, part=part, message=f"{message}; most at {worst}", worst=worst)
 
 
 def _captured(implementation: Implementation, trial: Trial) -> CapturedCall | str:
@@ -106,14 +96,14 @@ def _limits(errors: Sequence[OutputError]) -> dict[str, float]:
     return {error.output: allowed(error)["max"] + error.original_max for error in errors}
 
 
-def _differences(found: Results, expected: Results, limits: dict[str, float]) -> Iterator[tuple[str, str]]:
+def _differences(found: Results, expected: Results, limits: dict[str, float]) -> Iterator[tuple[str, Element]]:
     for name, part in found.items():
         difference = _difference(part, expected[name], limit=limits.get(name, 0.0))
         if difference is not None:
             yield name, difference
 
 
-def _difference(found: Tensor | None, expected: Tensor | None, *, limit: float) -> str | None:
+def _difference(found: Tensor | None, expected: Tensor | None, *, limit: float) -> Element | None:
     """The element that differs most, if by more than `limit`. Equal infinities and NaN on both sides do not differ."""
     if found is None or expected is None or found.numel() == 0:
         return None
@@ -123,7 +113,7 @@ def _difference(found: Tensor | None, expected: Tensor | None, *, limit: float) 
     worst = int(apart.argmax())
     if float(apart.flatten()[worst]) <= limit:
         return None
-    return f"most at {at(worst, found, expected)}"
+    return element_at(worst, found, expected)
 
 
 def _equal(left: Tensor | None, right: Tensor | None) -> bool:
