@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo record lint format
+.PHONY: test demo record trust lint format
 
 # pytest comes last: its summary is the last line of the output.
 test: lint
@@ -17,6 +17,10 @@ demo: $(STAMP)
 # Renews the recording that `make demo` replays. Needs an NVIDIA GPU and about ten minutes.
 record: $(STAMP)
 	@$(BIN)/warpsmith record rms_norm
+
+# Writes the tables of docs/trust.md from the catalogue in tests/cheats/.
+trust: $(STAMP)
+	@$(BIN)/python tests/cheats/table.py
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

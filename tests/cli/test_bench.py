@@ -78,7 +78,7 @@ def test_a_wrong_source_is_said_to_be_wrong(benched: Benched, gpu: SimulatedGpu,
     ended = command(benched.root, *ONE, "--with", str(benched.source("mine", line="# wrong\n")))
 
     assert ended.exit_code == ExitCode.DONE
-    assert f"mine was not timed: wrong_result: {SMALL}: dx: off by 3" in ended.out.splitlines()
+    assert f"mine was not timed: wrong_result: {SMALL}, values: dx: off by 3" in ended.out.splitlines()
     assert "\n  mine " not in ended.out
 
 

@@ -100,7 +100,9 @@ def test_every_figure_is_marked_as_recorded_and_none_as_measured(demonstration: 
     recording = read_document(RECORDED.document, Recording)
     mark = str(recording.origin)
     folder = demonstration.workspace.directory
-    documents = [path for path in folder.glob("*.json") if path.name not in ("request.json", "approvals.json")]
+    documents = [
+        path for path in folder.glob("*.json") if path.name not in ("request.json", "approvals.json", "guarded.json")
+    ]
     origins = [Origin.model_validate(json.loads(path.read_text(encoding="utf-8"))["origin"]) for path in documents]
     assert [origin for origin in origins if origin != recording.origin] == []
     pages = [*folder.glob("*.md"), *folder.glob("*.html"), *folder.glob("plots/*.svg")]

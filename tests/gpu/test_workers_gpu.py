@@ -10,7 +10,8 @@ import pytest
 
 from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.measurement import ORIGINAL, Compilation, Contender, Memories, SourceRef
-from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
+from warpsmith.measure.worker.live import LiveWorkers
+from warpsmith.measure.worker.process import ProcessWorker
 from warpsmith.measure.worker.protocol import (
     Compile,
     CompiledAnswer,

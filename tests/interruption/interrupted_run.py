@@ -17,14 +17,16 @@ from typing import Any
 
 from warpsmith.contracts.approval import Approvals
 from warpsmith.contracts.base import Contract
+from warpsmith.contracts.guarded import GuardedFiles
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult, SearchResult
 from warpsmith.contracts.variant import Variant
 from warpsmith.measure.worker.stored import FAILURE
 from warpsmith.project.commands import import_path
+from warpsmith.project.guarded_files import guarded_files
 from warpsmith.project.recordings import RecordedRun
-from warpsmith.workspace.documents import read_document
+from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lines import read_lines
 
@@ -116,6 +118,15 @@ class InterruptedRun:
     @property
     def workspace(self) -> Workspace:
         return Workspace(self.root, self.kernel)
+
+    def configure(self, text: str) -> None:
+        """Makes this warpsmith.yaml, as though it had been so from the start."""
+        (self.root / "warpsmith.yaml").write_text(text)
+        path = self.workspace.guarded
+        if path.is_file():
+            then = read_document(path, GuardedFiles)
+            files = guarded_files(self.root, then.target_file, then.tests, source=then.source)
+            write_document(path, then.model_copy(update={"files": files}))
 
     @property
     def production(self) -> Path:
@@ -210,6 +221,7 @@ class InterruptedRun:
             workspace.search_result: SearchResult,
             workspace.final_result: FinalResult,
             workspace.approvals: Approvals,
+            workspace.guarded: GuardedFiles,
             **dict.fromkeys(workspace.variant_records(), Variant),
         }
         found = {path.name: read_document(path, kind) for path, kind in types.items() if path.is_file()}

@@ -11,7 +11,7 @@ import random
 import signal
 
 import pytest
-from interrupted_run import NEVER, RECORDED, At, Ended, InterruptedRun, NewRun
+from interrupted_run import NEVER, RECORDED, TEST_COMMAND, At, Ended, InterruptedRun, NewRun
 
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.recording import Recording
@@ -107,8 +107,7 @@ def test_killed_at_one_event_after_the_other_a_winner_is_applied_with_its_style(
     searched.style = STYLE
     formatter = searched.scratch / "formatter.py"
     formatter.write_text(FORMATTER)
-    with (searched.root / "warpsmith.yaml").open("a") as configuration:
-        configuration.write(f"style_command: [python, -I, -S, {formatter}]\n")
+    searched.configure(f"{TEST_COMMAND}style_command: [python, -I, -S, {formatter}]\n")
 
     ended = killed_at_every_event(searched, applying(new_search()))
 
@@ -122,7 +121,7 @@ def test_killed_at_one_event_after_the_other_a_winner_that_fails_its_tests_is_ta
     new_search: NewRun,
 ) -> None:
     searched = new_search()
-    (searched.root / "warpsmith.yaml").write_text(FAILING_TESTS)
+    searched.configure(FAILING_TESTS)
 
     ended = killed_at_every_event(searched, applying(new_search()))
 

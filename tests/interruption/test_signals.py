@@ -98,7 +98,7 @@ def passes_at_last(run: InterruptedRun, *words: str) -> None:
         "open(once, 'w').close()\n" + "\n".join(words) + "\n"
     )
     once = run.scratch / "once"
-    (run.root / "warpsmith.yaml").write_text(f"test_command: [python, -I, -S, {program}, {once}]\n")
+    run.configure(f"test_command: [python, -I, -S, {program}, {once}]\n")
 
 
 SIGNALS_AND_HANGS = "os.kill(int(os.environ['WARPSMITH_TEST_PID']), signal.{name}); time.sleep(3600)"

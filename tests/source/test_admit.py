@@ -76,13 +76,13 @@ REFUSED = {
         "    try:\n    " + LAUNCH + "    except Exception:\n        x *= 2\n",
         "line 15: wraps a launch in try and except in scale",
     ),
-    "a library's product": (LAUNCH, "    x = torch.matmul(x, x)\n" + LAUNCH, "line 15: calls torch.matmul"),
+    "a library's product": (LAUNCH, "    x = torch.matmul(x, x)\n" + LAUNCH, "line 15: uses torch.matmul"),
     "a product by a method": (LAUNCH, "    x = x.mm(x)\n" + LAUNCH, "line 15: calls .mm()"),
     "a product by an operator": (LAUNCH, "    x = x @ x\n" + LAUNCH, "line 15: multiplies matrices by @"),
     "a product by another name": (
         "import torch\n",
         "import torch\nfrom torch import einsum as e\n_f = e\n",
-        "line 3: calls torch.einsum",
+        "line 2: imports torch.einsum",
     ),
     "a functional of torch": (
         "import torch\n",
@@ -136,7 +136,7 @@ def test_what_the_original_does_the_candidate_may_do() -> None:
 
     assert admit(original, original) == ()
     assert admit(original, original.replace("os.getpid", "os.remove")) == (
-        "line 17: uses os.remove, which the original does not",
+        "line 17: uses os.remove, which the original does not; name only what the original names of it",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from simulated_run import Run, make_repository
 
+from warpsmith.stages import guarding
+
 
 @pytest.fixture(autouse=True)
 def nothing_drawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes seconds: each plot is a word, but in tests that are about plots or figures by their names."""
     if not re.search("plots|figure", request.node.name):
         monkeypatch.setattr(Figure, "savefig", lambda _, file, **options: file.write(b"drawn"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def harness() -> Iterator[str]:
+    """The harness is read once: whoever edits it while tests run disturbs none of them."""
+    found = guarding.harness_sha256()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guarding, "harness_sha256", lambda: found)
+        yield found
 
 
 @pytest.fixture

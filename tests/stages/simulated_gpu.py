@@ -34,6 +34,8 @@ from warpsmith.contracts.measurement import (
     Timing,
     TimingMethod,
 )
+from warpsmith.contracts.mutants import MutantCheck
+from warpsmith.contracts.sanitizing import Sanitization, SanitizerTool
 from warpsmith.contracts.target import Target, TargetSpec
 from warpsmith.measure.worker.loading import load_target
 from warpsmith.measure.worker.protocol import (
@@ -48,6 +50,7 @@ from warpsmith.measure.worker.protocol import (
     MeasureCompilation,
     MeasureHostTime,
     MeasureMemory,
+    Sanitize,
     Time,
     WorkerError,
     WorkerFailure,
@@ -149,6 +152,8 @@ class SimulatedGpu:
     also_in_code: Callable[[Work], object] = lambda work: None
     launches_nothing: bool = False
     original_rms: float = 1e-4
+    mutants: tuple[MutantCheck, ...] = ()
+    sanitizer_says: Callable[[str, SanitizerTool], Sanitization | None] = lambda text, tool: None
     watch: Callable[[AnyQuestion], None] = lambda question: None
     asked: list[AnyQuestion] = field(default_factory=list)
 
@@ -169,6 +174,7 @@ class SimulatedGpu:
             MeasureCompilation: self._compilation,
             MeasureHostTime: self._host_time,
             Count: self._count,
+            Sanitize: self._sanitize,
         }
         return answers[type(question)](question)
 
@@ -211,7 +217,7 @@ class SimulatedGpu:
                     failures=() if failure is None else (CheckFailure(check="values", message=failure),),
                 )
             )
-        return Correctness(source_sha256=question.candidate.sha256, checks=tuple(checks))
+        return Correctness(source_sha256=question.candidate.sha256, checks=tuple(checks), mutants=self.mutants)
 
     def _error(self) -> OutputError:
         rms = self.original_rms
@@ -286,6 +292,11 @@ class SimulatedGpu:
 
     def _count(self, question: Count) -> Counters:
         return Counters(case=question.case, mode=question.mode, unavailable="ncu is not on the path")
+
+    def _sanitize(self, question: Sanitize) -> Sanitization:
+        """A hook that has nothing to say leaves a source clean."""
+        found = self.sanitizer_says(text_of(question.source), question.tool)
+        return found or Sanitization(tool=question.tool, errors=0)
 
 
 def text_of(source: SourceRef) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from simulated_gpu import REPOSITORY, TARGET_FILE, SimulatedGpu
 
+from warpsmith.contracts.guarded import GuardedFiles
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult, SearchResult
@@ -17,6 +18,7 @@ from warpsmith.contracts.variant import Variant
 from warpsmith.measure.worker.protocol import Identify, TargetRef
 from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.config import load_config
+from warpsmith.project.guarded_files import guarded_files
 from warpsmith.stages.finalizer import finalize
 from warpsmith.stages.optimizer import optimize
 from warpsmith.stages.profiler import profile
@@ -117,6 +119,19 @@ class Run:
         return tuple(read_document(path, Variant) for path in self.workspace.variant_records())
 
     def configure(self, line: str) -> None:
-        """Adds a line to warpsmith.yaml."""
+        """Adds a line to warpsmith.yaml, as though it had been there from the start."""
         with (self.root / "warpsmith.yaml").open("a") as file:
             file.write(f"{line}\n")
+        self._guard_anew()
+
+    def write_tests(self, text: str) -> None:
+        """The kernel's own tests, as though they had been these from the start."""
+        (self.root / KERNEL_TESTS).write_text(text)
+        self._guard_anew()
+
+    def _guard_anew(self) -> None:
+        path = self.workspace.guarded
+        if path.is_file():
+            then = read_document(path, GuardedFiles)
+            files = guarded_files(self.root, then.target_file, then.tests, source=then.source)
+            write_document(path, then.model_copy(update={"files": files}))

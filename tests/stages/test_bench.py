@@ -178,7 +178,7 @@ def test_a_wrong_source_is_told_and_not_timed(benched: Benched, gpu: SimulatedGp
     files = (benched.source("wrong", line=MARK), benched.source("right"))
     result = benched(cases=BOTH, modes=(Mode.FORWARD,), files=files)
 
-    assert result.excluded["wrong"] == f"wrong_result: {SMALL}: dx: off by 3; and 1 more"
+    assert result.excluded["wrong"] == f"wrong_result: {SMALL}, values: dx: off by 3; and 1 more"
     measured = [q for q in gpu.asked if isinstance(q, Time | MeasureMemory | MeasureHostTime)]
     assert measured and all("wrong" not in {c.name for c in question.contenders} for question in measured)
     assert row_of(result, "right").time_ms is not None

@@ -89,7 +89,7 @@ def _session(root: Path, workspace: Workspace, recording: Recording) -> Session:
 
 def _replace_example(workspace: Workspace) -> None:
     provenance = (EXAMPLE / "PROVENANCE.md").read_bytes()
-    left_out = ("measurements.jsonl", "ledger.jsonl", "scratch", ".*")
+    left_out = ("measurements.jsonl", "ledger.jsonl", "guarded.json", "scratch", ".*")
     shutil.rmtree(EXAMPLE)
     shutil.copytree(workspace.directory, EXAMPLE, ignore=shutil.ignore_patterns(*left_out))
     (EXAMPLE / "PROVENANCE.md").write_bytes(provenance)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 from simulated_kernel import Work
-from simulated_run import KERNEL_TESTS, SOURCE, Run
+from simulated_run import SOURCE, Run
 
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.case import Mode, Role
@@ -119,7 +120,7 @@ def test_the_goal_is_confirmed_in_three_cold_processes_and_judged_on_all_of_thei
 
 
 def test_failing_tests_bring_the_original_back_byte_for_byte_and_its_tests_are_run_again(optimized: Run) -> None:
-    (optimized.root / KERNEL_TESTS).write_text(FAILS_ON_THE_WINNER)
+    optimized.write_tests(FAILS_ON_THE_WINNER)
     result = optimized.finalize()
 
     assert optimized.production.read_bytes() == original_of(optimized)
@@ -136,14 +137,14 @@ def test_failing_tests_bring_the_original_back_byte_for_byte_and_its_tests_are_r
 
 
 def test_tests_that_fail_on_the_original_too_are_told_apart(optimized: Run) -> None:
-    (optimized.root / KERNEL_TESTS).write_text("def test_the_kernel() -> None:\n    assert False\n")
+    optimized.write_tests("def test_the_kernel() -> None:\n    assert False\n")
     result = optimized.finalize()
     assert result.reason.endswith("its tests fail too, so they were failing before")
     assert optimized.production.read_bytes() == original_of(optimized)
 
 
 def test_tests_that_prove_nothing_are_no_pass(optimized: Run) -> None:
-    (optimized.root / KERNEL_TESTS).write_text("import pytest\n\n@pytest.mark.skip\ndef test_the_kernel(): ...\n")
+    optimized.write_tests("import pytest\n\n@pytest.mark.skip\ndef test_the_kernel(): ...\n")
     result = optimized.finalize()
     assert result.outcome is FinalOutcome.REVERTED
     assert "all 1 tests were skipped" in result.reason
@@ -198,7 +199,7 @@ def test_a_winner_that_is_wrong_on_new_inputs_is_not_applied(optimized: Run) -> 
     optimized.gpu.wrong_result = lambda work: "dx is off" if is_winner(work) else None
     result = optimized.finalize()
     assert result.outcome is FinalOutcome.NOT_CONFIRMED
-    assert "wrong result: 2048x2048-bf16: dx is off" in result.reason
+    assert "wrong result: 2048x2048-bf16, values: dx is off" in result.reason
     assert optimized.production.read_bytes() == original_of(optimized)
 
 
@@ -228,6 +229,34 @@ def test_a_winner_that_is_not_the_file_that_was_measured_is_refused(optimized: R
     path = optimized.workspace.variant(3)
     path.write_bytes(path.read_bytes() + b"# touched\n")
     with pytest.raises(Rejected, match=r"rms_norm_v3\.py is not the file that was measured"):
+        optimized.finalize()
+    assert_nothing_happened(optimized, original_of(optimized))
+
+
+def test_a_winner_that_is_not_admitted_any_more_is_refused_although_its_hash_is_the_recorded_one(
+    optimized: Run,
+) -> None:
+    path, search = optimized.workspace.variant(3), read_document(optimized.workspace.search_result, SearchResult)
+    edited = winner_of(optimized) + b"import os\n\n_HOME = os.environ\n"
+    path.write_bytes(edited)
+    forged = search.model_copy(update={"winner_sha256": hashlib.sha256(edited).hexdigest()})
+    write_document(optimized.workspace.search_result, forged)
+    reason = f"line {len(edited.splitlines()) - 2}: imports os; allowed"
+
+    with pytest.raises(Rejected, match=rf"rms_norm_v3\.py is not admitted .* {reason}") as caught:
+        optimized.finalize()
+    assert (caught.value.exit_code, caught.value.next_command) == (5, "warpsmith run rms_norm --fresh")
+    assert optimized.gpu.asked == []
+    assert_nothing_happened(optimized, original_of(optimized))
+
+
+@pytest.mark.parametrize("content", [b"def f(:\n", b"\xff\xfe\x00"])
+def test_a_winner_that_is_no_source_is_refused_like_one_that_is_not_admitted(optimized: Run, content: bytes) -> None:
+    search = read_document(optimized.workspace.search_result, SearchResult)
+    optimized.workspace.variant(3).write_bytes(content)
+    forged = search.model_copy(update={"winner_sha256": hashlib.sha256(content).hexdigest()})
+    write_document(optimized.workspace.search_result, forged)
+    with pytest.raises(Rejected, match=r"rms_norm_v3\.py is not admitted in the place of .* line 1"):
         optimized.finalize()
     assert_nothing_happened(optimized, original_of(optimized))
 
@@ -288,7 +317,7 @@ def test_the_kernel() -> None:
 
 
 def test_an_edit_while_the_tests_run_is_never_overwritten(optimized: Run) -> None:
-    (optimized.root / KERNEL_TESTS).write_text(EDITS_THE_KERNEL)
+    optimized.write_tests(EDITS_THE_KERNEL)
     with pytest.raises(Rejected, match="changed or deleted while its tests ran; it is left as it is now"):
         optimized.finalize()
 
@@ -359,7 +388,7 @@ def test_a_snapshot_that_is_lost_on_the_way_costs_the_production_file_nothing(op
     before = original_of(optimized)
     winner = winner_of(optimized)
     if not passing:
-        (optimized.root / KERNEL_TESTS).write_text("def test_the_kernel():\n    assert False\n")
+        optimized.write_tests("def test_the_kernel():\n    assert False\n")
     truncated_during(optimized, optimized.workspace.original, "host_time")
     outcome = optimized.finalize().outcome
     assert outcome is (FinalOutcome.APPLIED if passing else FinalOutcome.REVERTED)
@@ -420,9 +449,7 @@ def test_a_winner_taken_back_once_and_then_put_in_by_hand_is_theirs(optimized: R
 
 
 def test_tests_that_delete_the_kernel_are_told_and_the_way_back_is_named(optimized: Run) -> None:
-    (optimized.root / KERNEL_TESTS).write_text(
-        f"import os\n\n\ndef test_the_kernel():\n    os.remove({str(optimized.production)!r})\n"
-    )
+    optimized.write_tests(f"import os\n\n\ndef test_the_kernel():\n    os.remove({str(optimized.production)!r})\n")
     before = original_of(optimized)
     with pytest.raises(Rejected, match="changed or deleted while its tests ran") as caught:
         optimized.finalize()

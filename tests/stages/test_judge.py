@@ -9,6 +9,7 @@ from simulated_gpu import DEVICE
 from simulated_run import Run
 
 from warpsmith.contracts.case import Case, Mode, Role
+from warpsmith.contracts.examination import Examination, Fault
 from warpsmith.contracts.measurement import Contender, Timing, TimingPlan
 from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import Outcome
@@ -61,6 +62,8 @@ def test_a_candidate_that_is_not_admitted_is_not_even_compiled(profiled: Run, be
 
     assert (found.status, found.verdict) == (VariantStatus.NOT_ADMITTED, None)
     assert found.detail is not None and "imports os" in found.detail
+    assert found.examination is not None
+    assert [finding.text for finding in found.examination.findings] == ["import os"]
     assert profiled.gpu.asked == []
 
 
@@ -73,6 +76,8 @@ def test_a_candidate_that_does_not_compile_is_not_checked(profiled: Run, bench: 
         VariantStatus.COMPILE_FAILED,
         "2048x2048-bf16, forward: out of shared memory",
     )
+    fault = Fault(status="compile_failed", message="forward: out of shared memory", case="2048x2048-bf16")
+    assert found.examination == Examination(faults=(fault,))
     assert kinds(profiled) == ["compile"]
 
 
@@ -83,10 +88,25 @@ def test_a_wrong_result_at_one_held_out_case_is_enough_and_nothing_is_timed(prof
 
     assert (found.status, found.detail, found.verdict) == (
         VariantStatus.INCORRECT,
-        "wrong result: 64x8192-bf16: dx is off",
+        "wrong result: 64x8192-bf16, values: dx is off",
         None,
     )
+    assert found.examination is not None and found.examination.first_case == "64x8192-bf16"
+    assert len(found.examination.checks) == len(bench.spec.cases)
     assert "time" not in kinds(profiled)
+
+
+@pytest.mark.parametrize(("kind", "came_through"), [("check", False), ("time", True)])
+def test_a_worker_that_dies_ends_the_judgement_and_it_is_known_whether_the_gate_was_passed(
+    profiled: Run, bench: Bench, kind: str, came_through: bool
+) -> None:
+    profiled.gpu.worker_failure = lambda question: "signal 11" if question.kind == kind else None
+    found = judged(profiled, bench)
+
+    assert (found.status, found.detail) == (VariantStatus.FAILED, "died: signal 11")
+    assert found.examination is not None
+    assert found.examination.faults == (Fault(status="died", message="signal 11"),)
+    assert found.examination.went_wrong_later is came_through
 
 
 def test_a_candidate_slower_than_the_original_is_rejected_on_the_tuning_cases_alone(

@@ -9,6 +9,7 @@ import pytest
 from simulated_gpu import described
 from simulated_kernel import ZEROING_US, Work, duration_us
 from simulated_run import Run
+from tampering import verified
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError, Rejected, Unavailable
@@ -19,6 +20,8 @@ from warpsmith.contracts.verdict import Outcome
 from warpsmith.measure.worker.protocol import AnyQuestion, Time
 from warpsmith.stages.judge import LONGER
 from warpsmith.workspace.documents import read_document, write_document
+
+SMALL = "2048x2048-bf16"
 
 
 def recommend_only(run: Run, *strategies: str, predicted_high: float = 1.0) -> None:
@@ -203,6 +206,28 @@ def test_nothing_faster_is_a_complete_result(profiled: Run) -> None:
 
     assert (result.winner, result.winner_sha256) == (None, None)
     assert profiled.workspace.comparison.is_file()
+
+
+def test_a_wrong_variant_tells_the_command_that_shows_it_again_and_its_run_verifies(run: Run) -> None:
+    original = run.production.read_text()
+    run.gpu.wrong_result = lambda work: "dx is off" if work.case.name == SMALL and work.text != original else None
+    run.ask_for(autonomous=True, max_variants=1)
+    run.profile()
+    run.optimize()
+    (variant,) = run.variants()
+    command = f"warpsmith check rms_norm optimization/rms_norm/rms_norm_v1.py --case {SMALL} --seed 0"
+
+    assert variant.examination is not None
+    assert (variant.status, variant.examination.command) == (VariantStatus.INCORRECT, command)
+    assert [check.case.name for check in variant.examination.failed] == [SMALL]
+    assert f"To see it again:\n\n```sh\n{command}\n```" in run.workspace.variant_notes(1).read_text()
+    assert f"{SMALL}, values: dx is off; to see it again: {command}" in run.workspace.comparison.read_text()
+    assert verified(run).differences == ()
+
+
+def test_the_record_of_a_variant_that_came_through_the_gate_says_nothing_of_it(optimized: Run) -> None:
+    records = [json.loads(path.read_text()) for path in optimized.workspace.variant_records()]
+    assert [record for record in records if "examination" in record] == []
 
 
 def test_a_variant_whose_measuring_breaks_down_does_not_end_the_search(profiled: Run) -> None:

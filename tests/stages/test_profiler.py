@@ -10,6 +10,7 @@ from simulated_run import KERNEL_TESTS, SOURCE, TARGET_FILE, Run
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.measurement import L2
+from warpsmith.contracts.mutants import MutantCheck
 from warpsmith.contracts.profile import Bottleneck, Profile
 from warpsmith.measure.worker.protocol import Time, WorkerError
 from warpsmith.workspace.documents import read_document
@@ -178,7 +179,7 @@ def test_an_original_that_does_not_compile_is_refused(run: Run) -> None:
 def test_an_original_that_fails_its_own_gate_is_refused(run: Run) -> None:
     run.gpu.wrong_result = lambda work: "two calls differ"
     assert refused(run).message == (
-        f"the original does not pass its own gate: {CASES[0]}: two calls differ (and {len(CASES) - 1} more)"
+        f"the original does not pass its own gate: {CASES[0]}, values: two calls differ; and {len(CASES) - 1} more"
     )
 
 
@@ -188,6 +189,34 @@ def test_a_reference_that_computes_something_else_is_refused(run: Run) -> None:
     assert error.message.startswith(f"the reference disagrees with the original at {CASES[0]}, dx: ")
     assert "error 0.5, expected below 0.125" in error.message
     assert error.next_command == f"edit {TARGET_FILE}"
+
+
+def mutant(name: str, part: str = "output", *, refused: bool = False, skipped: str | None = None) -> MutantCheck:
+    return MutantCheck(case=CASES[0], part=part, mutant=name, refused=refused, skipped=skipped)
+
+
+def test_a_target_that_lets_a_wrong_result_pass_is_refused(run: Run) -> None:
+    run.gpu.mutants = (mutant("zeros", refused=True), mutant("transposed"), mutant("its mean", "gradient of x"))
+    error = refused(run)
+    assert f"at {CASES[0]}, output: transposed, passes (and 1 more); make_inputs should give random" in error.message
+    assert error.next_command == f"edit {TARGET_FILE}"
+
+
+def test_an_output_that_is_constant_at_every_case_is_refused(run: Run) -> None:
+    run.gpu.mutants = (mutant("zeros", refused=True), *(mutant("its mean", skipped="it is right") for _ in range(2)))
+    error = refused(run)
+    assert f"is the same as its mean at every case, first at {CASES[0]}" in error.message
+
+
+def test_mutants_that_are_refused_or_say_nothing_at_some_cases_are_no_hole(run: Run) -> None:
+    run.gpu.mutants = (
+        mutant("its mean", skipped="it is right"),
+        mutant("its mean", refused=True),
+        mutant("zeros", "gradient of x", skipped="it is right"),
+        mutant("a copy of x", skipped="it is right"),
+    )
+    run.profile()
+    assert run.workspace.profile.exists()
 
 
 def test_a_production_file_that_changed_since_the_run_began_is_refused(run: Run) -> None:

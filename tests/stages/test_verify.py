@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from simulated_gpu import ENVIRONMENT
-from simulated_run import KERNEL, KERNEL_TESTS, TARGET_FILE, Run, make_repository
+from simulated_run import KERNEL, TARGET_FILE, Run, make_repository
 from tampering import Record, double_the_original, edit, edit_answer, records, rewrite, told, verified
 
 from warpsmith.contracts.base import Contract
@@ -136,7 +136,7 @@ def test_an_earlier_run_is_verified_where_it_lies(profiled: Run) -> None:
 
 
 def test_a_run_that_was_reverted_agrees_too(optimized: Run) -> None:
-    (optimized.root / KERNEL_TESTS).write_text("def test_the_kernel() -> None:\n    assert False\n")
+    optimized.write_tests("def test_the_kernel() -> None:\n    assert False\n")
     assert optimized.finalize().outcome is FinalOutcome.REVERTED
     assert told(verified(optimized)) == []
 

@@ -58,9 +58,9 @@ def test_a_wrong_result_is_rejected_whatever_the_speed(weigh: Weigh, correctness
     assert verdict.outcome is Outcome.REJECTED
     assert verdict.goal is None
     assert verdict.reasons == (
-        "wrong result: 8192x4096-bf16: dx: rms 0.3",
-        "wrong result: 8192x4096-bf16: dw: NaN",
-        "wrong result: 8192x4096-bf16: a",
+        "wrong result: 8192x4096-bf16, values: dx: rms 0.3",
+        "wrong result: 8192x4096-bf16, values: dw: NaN",
+        "wrong result: 8192x4096-bf16, values: a",
         "and 2 more failures of the correctness gate",
     )
 

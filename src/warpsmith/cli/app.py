@@ -26,7 +26,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-
 Kernel = Annotated[str, typer.Argument(help="The kernel's name, as `warpsmith list` shows it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
@@ -43,6 +42,10 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Move the run that is there
 Cache = Annotated[
     L2 | None, typer.Option("--l2", help="What timed calls find in L2: nothing of their inputs (cold), or them (warm).")
 ]
+RunId = Annotated[
+    str | None, typer.Option("--run", help="An earlier run, by its id or how it begins; `status` lists them.")
+]
+Cases = Annotated[list[str] | None, typer.Option("--case", help="A case by its name; may be repeated; else all.")]
 MaxVariants = Annotated[int | None, typer.Option(min=1, help="How many variants to try at most (8).")]
 
 
@@ -128,9 +131,7 @@ def status(kernel: Kernel, as_json: AsJson = False) -> int:
 @app.command()
 def report(
     kernel: Kernel,
-    run_id: Annotated[
-        str | None, typer.Option("--run", help="An earlier run, by its id or how it begins; `status` lists them.")
-    ] = None,
+    run_id: RunId = None,
     as_json: AsJson = False,
 ) -> int:
     """The report of the last finished run, or of an earlier one."""
@@ -140,9 +141,7 @@ def report(
 @app.command()
 def verify(
     kernel: Kernel,
-    run_id: Annotated[
-        str | None, typer.Option("--run", help="An earlier run, by its id or how it begins; `status` lists them.")
-    ] = None,
+    run_id: RunId = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
@@ -186,7 +185,7 @@ def bench(
         str | None, typer.Option(help="Baselines to compare with, such as torch,liger; else all.")
     ] = None,
     mode: Annotated[list[Mode] | None, typer.Option(help="A pass, or both; may be repeated; else all.")] = None,
-    case: Annotated[list[str] | None, typer.Option(help="A case by its name; may be repeated; else all.")] = None,
+    case: Cases = None,
     sources: Annotated[
         list[Path] | None, typer.Option("--with", help="A source to compare, if it is right; may be repeated.")
     ] = None,
@@ -215,6 +214,29 @@ def bench(
         device=device or "auto",
     )
     return bench(Path.cwd(), kernel, asked, into=into, as_json=as_json, quiet=quiet)
+
+
+@app.command()
+def check(
+    kernel: Annotated[str | None, typer.Argument(help="The kernel's name, as `warpsmith list` shows it.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="The source that would stand in its place.")] = None,
+    case: Cases = None,
+    seed: Annotated[int, typer.Option(help="What random inputs are made from.")] = 0,
+    device: Annotated[str | None, typer.Option(help="A GPU, or `interpreter`: float32 cases, on the CPU.")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Only tell what is checked.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Examine one source file as a run would, and tell why it may not stand in the kernel's place, if it may not."""
+    from warpsmith.cli.check import check, list_checks
+    from warpsmith.stages.check_request import Asked
+
+    if list_all:
+        return list_checks(as_json=as_json)
+    if kernel is None or file is None:
+        raise UsageError("expected a kernel and a file: warpsmith check KERNEL FILE", next_command="warpsmith list")
+    asked = Asked(file, tuple(case or ()), seed, device or "auto")
+    return check(Path.cwd(), kernel, asked, as_json=as_json, quiet=quiet)
 
 
 @app.command(name="list")
@@ -264,7 +286,6 @@ def _options(
 
     if target_gpu is not None:
         target_gpu = known_gpu(target_gpu).name
-
     if target_speedup is not None and not (math.isfinite(target_speedup) and target_speedup > 1):
         raise UsageError(f"--target-speedup must be above 1, found {target_speedup}")
     return Options(

@@ -91,7 +91,7 @@ def _drop_output() -> None:
 
 
 def _worker_exit_code(status: str) -> ExitCode:
-    kernel_at_fault = ("bad_target", "import_failed", "compile_failed", "runtime_failed")
+    kernel_at_fault = ("bad_target", "import_failed", "compile_failed", "runtime_failed", "tampered")
     return ExitCode.PREFLIGHT if status in kernel_at_fault else ExitCode.UNAVAILABLE
 
 

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from warpsmith.contracts.base import Contract, Settings, Sha256
 from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.mutants import MutantCheck
 
 #: What every contender is compared with, and the name of the winner when it is measured afresh.
 ORIGINAL, OPTIMIZED = "original", "optimized"
@@ -240,10 +241,14 @@ class CaseCheck(Contract):
 
 
 class Correctness(Contract):
-    """A candidate's source through the gate at every case asked for."""
+    """A candidate's source through the gate at every case asked for.
+
+    `mutants` is made where the candidate is the original itself. Empty, it says nothing.
+    """
 
     source_sha256: Sha256
     checks: tuple[CaseCheck, ...]
+    mutants: tuple[MutantCheck, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -251,7 +256,14 @@ class Correctness(Contract):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        return tuple(f"{c.case.name}: {failure}" for c in self.checks for failure in c.failures)
+        """Each in short: case, check, sentence."""
+        return tuple(f"{c.case.name}, {each.check}: {each}" for c in self.checks for each in c.failures)
+
+    @property
+    def failures_told(self) -> str:
+        """The first failure, and how many more there are. Only where it did not pass."""
+        first, *more = self.failures or ("no case was checked",)
+        return f"{first}; and {len(more)} more" if more else first
 
 
 class CounterRow(Contract):

@@ -37,6 +37,9 @@ class Target:
         modes: the modes that exist; a kernel with no gradient has FORWARD only.
         differentiable: names of the inputs whose gradients count.
         overwrites: names of the inputs that a call overwrites.
+        unprobed: the gate's probes that the kernel is not made for, by name: "N=0", "NaN" (in any input), "NaN in x",
+            "autocast". The original decides what a candidate is held to, so that this is needed only where it breaks
+            the process or never ends.
         providers: baseline name -> factory that returns `inputs -> outputs`. A factory whose
             dependency is missing raises ImportError; the provider is then left out, with the reason.
         tests: pytest arguments of the kernel's own tests.
@@ -55,6 +58,7 @@ class Target:
     modes: tuple[Mode, ...] = ALL_MODES
     differentiable: tuple[str, ...] = ()
     overwrites: tuple[str, ...] = ()
+    unprobed: tuple[str, ...] = ()
     providers: Mapping[str, Callable[[], Callable[[Inputs], Any]]] = field(default_factory=dict)
     tests: tuple[str, ...] = ()
     plot_axis: str = "N"

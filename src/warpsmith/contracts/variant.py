@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from warpsmith.contracts.base import Document, Settings, Sha256
 from warpsmith.contracts.device import Origin
+from warpsmith.contracts.examination import Examination
 from warpsmith.contracts.verdict import Outcome, Verdict
 
 
@@ -26,7 +27,8 @@ class Variant(Document):
     """optimization/<kernel>/<kernel>_vN.json. `based_on` is the variant number it builds on; 0 is the original.
 
     The prediction is the goal metric (speed-up over the original) expected, as a range, and the reason. `origin` is
-    that of every measured figure in it.
+    that of every measured figure in it. `examination` is what the gate found where it ended there; else the file has
+    no such field.
     """
 
     number: int = Field(ge=1)
@@ -45,6 +47,14 @@ class Variant(Document):
     verdict: Verdict | None = None
     origin: Origin
     learnings: tuple[str, ...] = ()
+    examination: Examination | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_an_examination_that_was_not(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialize(self)
+        if self.examination is None:
+            del content["examination"]
+        return content
 
     @model_validator(mode="after")
     def _a_verdict_exactly_when_judged(self) -> Variant:

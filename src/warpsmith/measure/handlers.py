@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,15 +20,25 @@ from warpsmith.contracts.measurement import (
     Counters,
     HostTime,
     Memories,
+    Memory,
     SourceRef,
     Timing,
 )
+from warpsmith.contracts.mutants import MutantCheck
+from warpsmith.contracts.sanitizing import Sanitization
 from warpsmith.contracts.target import Target, TargetSpec
+from warpsmith.device.known_gpus import known_gpu
+from warpsmith.measure.compiled.absent_gpu import facts_of
 from warpsmith.measure.compiled.cold import measure_compilation
 from warpsmith.measure.compiled.launches import compile_settings
 from warpsmith.measure.compiled.offline import compile_offline
+from warpsmith.measure.contending import contenders_of, unchanged
 from warpsmith.measure.correctness.gate import check
+from warpsmith.measure.correctness.mutants import mutants
+from warpsmith.measure.correctness.surroundings import Surroundings
 from warpsmith.measure.counters.ncu import count
+from warpsmith.measure.counters.sanitizer import sanitize
+from warpsmith.measure.gpu_memory import leaving_memory
 from warpsmith.measure.timing.ceilings import inspect_device, read_environment
 from warpsmith.measure.timing.compare import time_contenders
 from warpsmith.measure.timing.host import measure_host_time
@@ -46,15 +58,21 @@ from warpsmith.measure.worker.protocol import (
     MeasureHostTime,
     MeasureMemory,
     Question,
+    Sanitize,
     Time,
     WorkerError,
     WorkerFailure,
 )
 
+#: What host code is told of the GPU where Triton's interpreter runs the kernels. Chosen.
+INTERPRETED_GPU = "H200"
+
+_Failing = TypeVar("_Failing", Memory, HostTime)
+
 
 def handlers() -> Mapping[str, Callable[[Any], Contract]]:
     """Kind of question -> who answers it."""
-    return {
+    answering: dict[str, Callable[[Any], Contract]] = {
         "describe": _describe,
         "identify": _identify,
         "inspect": _inspect,
@@ -66,7 +84,9 @@ def handlers() -> Mapping[str, Callable[[Any], Contract]]:
         "compilation": _compilation,
         "host_time": _host_time,
         "count": _count,
+        "sanitize": _sanitize,
     }
+    return leaving_memory(answering)
 
 
 def _describe(question: Describe) -> TargetSpec:
@@ -126,16 +146,17 @@ def _compile(question: Compile) -> CompiledAnswer:
         contender = Contender(name="candidate", source=question.source, settings=settings)
         return load_implementation(target, contender, question.target.root)
 
-    compiled = compile_settings(
-        implementation,
-        target,
-        question.case,
-        question.mode,
-        question.settings,
-        device=_device(),
-        seed=question.seed,
-        launch=question.launch,
-    )
+    with unchanged(Surroundings.taken((question.target.path,))):
+        compiled = compile_settings(
+            implementation,
+            target,
+            question.case,
+            question.mode,
+            question.settings,
+            device=_device(),
+            seed=question.seed,
+            launch=question.launch,
+        )
     torch.cuda.empty_cache()  # the workers that compile live beside the one that measures
     return CompiledAnswer(compiled=compiled)
 
@@ -145,42 +166,52 @@ def _compile_offline(question: CompileOffline) -> CompiledAnswer:
 
 
 def _check(question: Check) -> Correctness:
-    target = load_target(question.target.path)
-    checks = check(
-        _loaded(question, target, "candidate", question.candidate),
-        _loaded(question, target, "original", question.original),
-        target,
-        question.cases,
-        device=_device(),
-        seed=question.seed,
-    )
-    return Correctness(source_sha256=question.candidate.sha256, checks=checks)
+    device = _device()
+    with nullcontext() if device.type == "cuda" else facts_of(known_gpu(INTERPRETED_GPU)):
+        target = load_target(question.target.path)
+        original = _loaded(question, target, "original", question.original)
+        with unchanged(Surroundings.taken((question.target.path, question.original.path))) as surroundings:
+            checks = check(
+                _loaded(question, target, "candidate", question.candidate),
+                original,
+                target,
+                question.cases,
+                device=device,
+                seed=question.seed,
+                surroundings=surroundings,
+            )
+        spoiled: tuple[MutantCheck, ...] = ()
+        if question.candidate.sha256 == question.original.sha256 and not any(each.failures for each in checks):
+            spoiled = mutants(target, question.cases, original, device=device, seed=question.seed)
+    return Correctness(source_sha256=question.candidate.sha256, checks=checks, mutants=spoiled)
 
 
 def _time(question: Time) -> Timing:
-    target, implementations, failures = _contenders(question, question.contenders)
-    timing = time_contenders(
-        implementations,
-        target,
-        question.case,
-        question.mode,
-        plan=question.plan,
-        method=question.method,
-        l2=question.l2,
-        seed=question.seed,
-        device=_device(),
+    with contenders_of(question, question.contenders) as contenders:
+        timing = time_contenders(
+            contenders.implementations,
+            contenders.target,
+            question.case,
+            question.mode,
+            plan=question.plan,
+            method=question.method,
+            l2=question.l2,
+            seed=question.seed,
+            device=_device(),
+        )
+        failures = {**timing.failures, **contenders.failures()}
+    blocks, pilot = (
+        tuple(block for block in kept if block.contender not in failures) for kept in (timing.blocks, timing.pilot)
     )
-    return timing.model_copy(update={"failures": {**timing.failures, **failures}})
+    return timing.model_copy(update={"blocks": blocks, "pilot": pilot, "failures": failures})
 
 
 def _memory(question: MeasureMemory) -> Memories:
-    target, implementations, failures = _contenders(question, question.contenders)
-    found = measure_memories(
-        implementations, target, question.case, question.modes, seed=question.seed, device=_device()
-    )
-    return Memories(
-        memories=tuple(each.model_copy(update={"failures": {**each.failures, **failures}}) for each in found.memories)
-    )
+    with contenders_of(question, question.contenders) as contenders:
+        sides, target = contenders.implementations, contenders.target
+        found = measure_memories(sides, target, question.case, question.modes, seed=question.seed, device=_device())
+        failures = contenders.failures()
+    return Memories(memories=tuple(_without(failures, each, "peak_bytes") for each in found.memories))
 
 
 def _compilation(question: MeasureCompilation) -> Compilation:
@@ -189,36 +220,32 @@ def _compilation(question: MeasureCompilation) -> Compilation:
 
 
 def _host_time(question: MeasureHostTime) -> HostTime:
-    target, implementations, failures = _contenders(question, question.contenders)
-    host_time = measure_host_time(
-        implementations,
-        target,
-        question.case,
-        question.mode,
-        calls=question.calls,
-        seed=question.seed,
-        device=_device(),
-    )
-    return host_time.model_copy(update={"failures": {**host_time.failures, **failures}})
+    with contenders_of(question, question.contenders) as contenders:
+        found = measure_host_time(
+            contenders.implementations,
+            contenders.target,
+            question.case,
+            question.mode,
+            calls=question.calls,
+            seed=question.seed,
+            device=_device(),
+        )
+        return _without(contenders.failures(), found, "samples_us")
 
 
 def _count(question: Count) -> Counters:
     return count(question)
 
 
-def _contenders(
-    question: Question, contenders: Sequence[Contender]
-) -> tuple[Target, list[Implementation], dict[str, str]]:
-    """What could be loaded, and why the rest could not."""
-    target = load_target(question.target.path)
-    implementations: list[Implementation] = []
-    failures: dict[str, str] = {}
-    for contender in contenders:
-        try:
-            implementations.append(load_implementation(target, contender, question.target.root))
-        except WorkerError as error:
-            failures[contender.name] = error.failure.in_a_line
-    return target, implementations, failures
+def _sanitize(question: Sanitize) -> Sanitization:
+    return sanitize(question)
+
+
+def _without(failures: Mapping[str, str], answer: _Failing, figures: str) -> _Failing:
+    """The answer with more failures, and no figures of who failed."""
+    told = {**answer.failures, **failures}
+    kept = {name: each for name, each in getattr(answer, figures).items() if name not in told}
+    return answer.model_copy(update={figures: kept, "failures": told})
 
 
 def _loaded(question: Question, target: Target, name: str, source: SourceRef) -> Implementation:
@@ -226,7 +253,10 @@ def _loaded(question: Question, target: Target, name: str, source: SourceRef) ->
 
 
 def _device() -> torch.device:
+    """The current GPU. Under Triton's interpreter, and with no GPU, the CPU: it is where that runs kernels."""
     if not torch.cuda.is_available():
+        if os.environ.get("TRITON_INTERPRET") == "1":
+            return torch.device("cpu")
         raise WorkerError(WorkerFailure(status="no_device", message="torch finds no CUDA device in this process"))
     return torch.device("cuda", torch.cuda.current_device())
 

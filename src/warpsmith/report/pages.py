@@ -15,6 +15,7 @@ from warpsmith.contracts.variant import Variant
 from warpsmith.report import offline_view, profile_view, quantities, report_view
 from warpsmith.report.context import ReportContext
 from warpsmith.report.quantities import origin_told
+from warpsmith.report.rejection import rejection_of
 from warpsmith.report.templates import render
 from warpsmith.report.webpage import render_html
 
@@ -56,7 +57,13 @@ def _jit_function_lines(audit: SourceAudit) -> list[tuple[str, int, str, str]]:
 
 def render_variant_notes(variant: Variant, diff: str | None, *, origin: Origin | None = None) -> str:
     """<kernel>_vN_notes.md. Before the result it holds hypothesis and prediction; afterwards, what came of them."""
-    values = {"variant": variant, "diff": diff, "modes": list(Mode), "origin": origin_told(origin) if origin else None}
+    values = {
+        "variant": variant,
+        "rejection": rejection_of(variant.examination) if variant.examination else None,
+        "diff": diff,
+        "modes": list(Mode),
+        "origin": origin_told(origin) if origin else None,
+    }
     return render("variant-notes.md.j2", values)
 
 

@@ -17,6 +17,7 @@ from warpsmith.contracts.variant import Variant
 from warpsmith.contracts.verdict import CaseSpeedup, Outcome
 from warpsmith.report import quantities
 from warpsmith.report.context import ReportContext
+from warpsmith.report.rejection import in_short
 from warpsmith.report.rows import ProviderRow, provider_order
 
 OUTCOME_MEANS: dict[FinalOutcome, str] = {
@@ -170,6 +171,8 @@ def what_came_of_it(variant: Variant) -> str:
     """A variant's end in a few words: its reasons where it was judged, else how far it came."""
     if variant.verdict is not None:
         return "; ".join(variant.verdict.reasons) or variant.verdict.outcome.value
+    if variant.examination is not None:
+        return in_short(variant.examination)
     return variant.detail or f"{quantities.words(variant.status.value)}, no result yet"
 
 

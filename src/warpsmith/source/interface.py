@@ -10,6 +10,8 @@ from warpsmith.source.syntax import FunctionNode, assignments
 
 #: A line and what is wrong with it.
 Finding = tuple[int, str]
+#: Ends what is said of a line that only the original has.
+LINE_OF_ORIGINAL = "(line of the original)"
 
 
 def changed_interface(before: Reading, after: Reading) -> Iterator[Finding]:
@@ -20,7 +22,7 @@ def changed_interface(before: Reading, after: Reading) -> Iterator[Finding]:
     old, new = _public(before), _public(after)
     for name, (line, signature) in old.items():
         if name not in new:
-            yield line, f"{name} is gone (line of the original)"
+            yield line, f"{name} is gone {LINE_OF_ORIGINAL}"
         elif new[name][1] != signature:
             yield new[name][0], f"the signature of {name} is {new[name][1]}, was {signature}"
     for name, (line, signature) in new.items():
@@ -76,7 +78,7 @@ def _changed_kernels(before: Reading, after: Reading) -> Iterator[Finding]:
     for name in sorted(entries):
         old, new = before.jits[name], after.jits.get(name)
         if new is None:
-            yield old.node.lineno, f"the entry kernel {name} is gone (line of the original)"
+            yield old.node.lineno, f"the entry kernel {name} is gone {LINE_OF_ORIGINAL}"
             continue
         kept, added = new.parameters[: len(old.parameters)], new.parameters[len(old.parameters) :]
         if kept != old.parameters:

@@ -60,8 +60,7 @@ class Measuring:
             if isinstance(found, str):
                 self.excluded[name] = found
             elif not found.passed:
-                first, more = found.failures[0], len(found.failures) - 1
-                self.excluded[name] = f"wrong_result: {first}" + (f"; and {more} more" if more else "")
+                self.excluded[name] = f"wrong_result: {found.failures_told}"
             else:
                 right[name] = source
         return right

@@ -43,7 +43,7 @@ def sources_of(asked: Asked) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for path in asked.files:
         if not path.is_file():
-            raise UsageError(f"--with {path}: no such file; {_beside(path)}")
+            raise UsageError(f"--with {path}: no such file; {beside(path)}")
         if not path.stem.isidentifier():
             raise UsageError(f"--with {path}: a source is named by its file, and {path.stem!r} is no Python identifier")
         if path.stem in (*found, ORIGINAL):
@@ -77,9 +77,9 @@ def chosen_of(asked: Asked, spec: TargetSpec) -> TargetSpec:
     for path in asked.files:
         if path.stem in (*spec.providers, *spec.missing_providers):
             raise UsageError(f"--with {path}: {path.stem!r} is a baseline provider of {spec.name}; rename the file")
-    providers = _named("--providers", asked.providers, spec.providers, spec)
-    cases = _named("--case", asked.cases, [case.name for case in spec.cases], spec)
-    modes = _named("--mode", [mode.value for mode in asked.modes], [mode.value for mode in spec.modes], spec)
+    providers = named_of("--providers", asked.providers, spec.providers, spec)
+    cases = named_of("--case", asked.cases, [case.name for case in spec.cases], spec)
+    modes = named_of("--mode", [mode.value for mode in asked.modes], [mode.value for mode in spec.modes], spec)
     update = {
         "providers": providers,
         "missing_providers": {} if asked.providers else spec.missing_providers,
@@ -89,7 +89,7 @@ def chosen_of(asked: Asked, spec: TargetSpec) -> TargetSpec:
     return spec.model_copy(update=update)
 
 
-def _named(option: str, asked: Iterable[str], known: Sequence[str], spec: TargetSpec) -> tuple[str, ...]:
+def named_of(option: str, asked: Iterable[str], known: Sequence[str], spec: TargetSpec) -> tuple[str, ...]:
     """What was asked for of what there is, in its order; all of it where nothing was asked for."""
     wanted = tuple(asked)
     for name in wanted:
@@ -102,7 +102,7 @@ def _named(option: str, asked: Iterable[str], known: Sequence[str], spec: Target
     return tuple(name for name in known if not wanted or name in wanted)
 
 
-def _beside(path: Path) -> str:
+def beside(path: Path) -> str:
     """What there is where a file was looked for."""
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"

@@ -12,6 +12,7 @@ from warpsmith.contracts.errors import Unavailable, WarpsmithError
 from warpsmith.device.architecture import architecture_of
 from warpsmith.device.builds import other_backend
 from warpsmith.device.gpus import Gpu, gpus
+from warpsmith.measure.worker.confinement import confinement
 from warpsmith.project.config import load_config
 from warpsmith.project.discover import find_root, list_targets
 from warpsmith.project.recordings import RecordedRun
@@ -37,8 +38,27 @@ def examine(start: Path) -> tuple[Finding, ...]:
         _triton(),
         _tool("ncu", "no hardware counters; the profile goes on with durations and compiled code"),
         _tool("compute-sanitizer", "no memory checker"),
+        _workers(),
         Finding(name="python", ok=True, found=".".join(str(part) for part in sys.version_info[:3])),
         *_recordings(start),
+    )
+
+
+def _workers() -> Finding:
+    """What keeps a variant from harm to the repository and to this command."""
+    found = confinement()
+    if found.reason is not None:
+        return Finding(
+            name="workers",
+            ok=False,
+            found=f"not confined: {found.reason}",
+            consequence="what a variant does to files is seen and put back, not prevented; it can end the command",
+        )
+    told = f"confined by Landlock (ABI {found.abi})"
+    if found.keeps_signals_in:
+        return Finding(name="workers", ok=True, found=told)
+    return Finding(
+        name="workers", ok=True, found=told, consequence="a variant can end the command; the same command goes on"
     )
 
 

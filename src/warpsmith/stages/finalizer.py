@@ -24,10 +24,12 @@ from warpsmith.project.demonstration import is_demonstration
 from warpsmith.project.snapshot import expect_sha256, file_sha256, read_source, sha256_of
 from warpsmith.project.style import run_style
 from warpsmith.project.tests_gate import run_tests
+from warpsmith.source.admit import admit
 from warpsmith.source.encoding import decoded
 from warpsmith.source.syntax import equal_syntax_tree
 from warpsmith.stages.checkpoints import APPLYING, FINISHED, REVERTED, expect_own_winner, has_applied, require
 from warpsmith.stages.confirmation import confirm
+from warpsmith.stages.guarding import expect_guarded
 from warpsmith.stages.reporting import Confirmation, write_report
 from warpsmith.stages.session import Session
 from warpsmith.workspace.documents import read_document, write_document
@@ -82,6 +84,7 @@ def finalize(session: Session) -> FinalResult:
         return conclude(session, profile, search, no_improvement(session, profile, search), None)
     clear(session.root / profile.source)
     change = _guard(session, profile, search)
+    _expect_same_tests(session, change, search)
     session.progress.step("confirming the winner on new inputs, in new processes", 1, of=STEPS)
     confirmation = confirm(session, profile, search)
     if confirmation.verdict.outcome is not Outcome.ACCEPTED:
@@ -118,6 +121,7 @@ def _guard(session: Session, profile: Profile, search: SearchResult) -> Change:
                 f"{workspace.relative(path)} is not the file that was measured",
                 next_command=f"warpsmith run {kernel} --fresh",
             )
+    _expect_admission(session, search, original, winner)
     expect_own_winner(workspace, search, profile)
     found = read_source(production)
     if found != original and not (same_code(winner, found) and has_applied(workspace)):
@@ -130,11 +134,39 @@ def _guard(session: Session, profile: Profile, search: SearchResult) -> Change:
     return Change(production, original, winner, sha256_of(found))
 
 
+def _expect_same_tests(session: Session, change: Change, search: SearchResult) -> None:
+    """Before minutes are spent on a confirmation. A winner that a killed run left is not left to other tests."""
+    try:
+        expect_guarded(session, consequence="nothing is applied")
+    except Rejected:
+        if change.is_applied:
+            revert(change.production, change.original, expected_sha256=change.accepted)
+            session.workspace.log(REVERTED, winner=search.winner)
+        raise
+
+
+def _expect_admission(session: Session, search: SearchResult, original: bytes, winner: bytes) -> None:
+    """The drop-in check once more, on the very bytes that would be applied. Raises Rejected."""
+    assert search.winner is not None
+    workspace = session.workspace
+    name = workspace.relative(workspace.variant(search.winner))
+    try:
+        reasons = admit(decoded(original, workspace.relative(workspace.original)), decoded(winner, name))
+    except PreflightError as error:
+        reasons = (error.message,)
+    if reasons:
+        raise Rejected(
+            f"{name} is not admitted in the place of {session.describe().source}: {'; '.join(reasons)}",
+            next_command=f"warpsmith run {session.request.kernel} --fresh",
+        )
+
+
 def _apply_behind_tests(session: Session, profile: Profile, search: SearchResult, change: Change) -> FinalResult:
     """The winner in place and its tests passed, or the original back in place and its tests run again."""
     workspace, production = session.workspace, change.production
     expect_sha256(production, change.accepted)
     try:
+        expect_guarded(session, consequence="nothing is applied")
         if not change.is_applied:
             workspace.log(APPLYING, winner=search.winner)
             apply(production, change.winner, expected_sha256=change.accepted)
@@ -145,6 +177,7 @@ def _apply_behind_tests(session: Session, profile: Profile, search: SearchResult
                 f"{production.name} was changed or deleted while its tests ran; it is left as it is now",
                 next_command=shlex.join(["cp", workspace.relative(workspace.original), workspace.relative(production)]),
             )
+        expect_guarded(session, consequence="the original is back")
         if not tests.passed:
             revert(production, change.original, expected_sha256=change.applied)
     except BaseException:

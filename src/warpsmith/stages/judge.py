@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.examination import Examination, Fault
 from warpsmith.contracts.measurement import (
     ORIGINAL,
     Compilation,
@@ -32,6 +33,7 @@ from warpsmith.measure.worker.protocol import (
 )
 from warpsmith.search.bench import Bench
 from warpsmith.source.admit import admit
+from warpsmith.stages.examining import fault_of, findings_of
 from warpsmith.stages.timings import (
     COPY,
     GUARDED,
@@ -72,28 +74,36 @@ class Standing:
 
 @dataclass(frozen=True)
 class Judgement:
+    """`examination` is what the gate found, where it was not passed."""
+
     status: VariantStatus
     detail: str | None = None
     verdict: Verdict | None = None
     timings: tuple[Timing, ...] = ()
     memories: tuple[Memory, ...] = ()
+    examination: Examination | None = None
 
 
 def judge(bench: Bench, standing: Standing, rules: Rules, original_text: str) -> Judgement:
     """The judgement on a candidate. Never raises for what the candidate does wrong."""
     if reasons := admit(original_text, standing.text):
-        return Judgement(VariantStatus.NOT_ADMITTED, "; ".join(reasons))
+        found = Examination(findings=findings_of(original_text, standing.text))
+        return Judgement(VariantStatus.NOT_ADMITTED, "; ".join(reasons), examination=found)
+    correctness = None
     try:
-        if failure := _compile_failure(bench, standing):
-            return Judgement(VariantStatus.COMPILE_FAILED, failure)
+        if fault := _compile_failure(bench, standing):
+            told = f"{fault.case}, {fault.message}"
+            return Judgement(VariantStatus.COMPILE_FAILED, told, examination=Examination(faults=(fault,)))
         bench.report(f"{standing.name}: checking {len(bench.spec.cases)} cases against float64")
         correctness = check_all(bench, standing.source)
         if not correctness.passed:
             verdict = decide(Evidence(standing.name, None, rules.goal, correctness), rules.thresholds)
-            return Judgement(VariantStatus.INCORRECT, "; ".join(verdict.reasons))
+            found = Examination(correctness=correctness)
+            return Judgement(VariantStatus.INCORRECT, "; ".join(verdict.reasons), examination=found)
         return _measure(bench, standing, rules, correctness)
     except WorkerError as error:
-        return Judgement(VariantStatus.FAILED, str(error))
+        found = Examination(faults=(fault_of(error.failure),), correctness=correctness)
+        return Judgement(VariantStatus.FAILED, str(error), examination=found)
 
 
 def check_all(bench: Bench, source: SourceRef) -> Correctness:
@@ -104,7 +114,7 @@ def check_all(bench: Bench, source: SourceRef) -> Correctness:
     return bench.ask(question, Correctness)
 
 
-def _compile_failure(bench: Bench, standing: Standing) -> str | None:
+def _compile_failure(bench: Bench, standing: Standing) -> Fault | None:
     pairs = [(case, mode) for case in bench.spec.tuning_cases for mode in bench.spec.passes]
     for index, (case, mode) in enumerate(pairs):
         bench.report(f"{standing.name}: compiling for {case.name} {mode.value}", index, len(pairs))
@@ -113,7 +123,7 @@ def _compile_failure(bench: Bench, standing: Standing) -> str | None:
         )
         (compiled,) = bench.ask(question, CompiledAnswer).compiled
         if compiled.failure is not None:
-            return f"{case.name}, {mode.value}: {compiled.failure}"
+            return Fault(status="compile_failed", message=f"{mode.value}: {compiled.failure}", case=case.name)
     return None
 
 

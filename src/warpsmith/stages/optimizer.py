@@ -30,6 +30,7 @@ from warpsmith.source.editing import NotApplicable
 from warpsmith.source.encoding import encoded
 from warpsmith.source.scan import scan
 from warpsmith.stages.checkpoints import OPTIMIZED, expect_source_unchanged
+from warpsmith.stages.examining import reproducible
 from warpsmith.stages.judge import Judgement, Rules, Standing, judge, time_copy
 from warpsmith.stages.session import Session, source_ref, text_of
 from warpsmith.stages.timings import COPY
@@ -218,6 +219,7 @@ def _finish(search: Search, variant: Variant, judgement: Judgement, proposal: Pr
             "status": judgement.status,
             "detail": judgement.detail,
             "verdict": judgement.verdict,
+            "examination": reproducible(judgement.examination, search.session, variant.number),
             "changes": proposal.changes if proposal else (),
             "chosen_settings": proposal.chosen_settings if proposal else {},
             "learnings": (*learnings, *_learnings(variant, judgement)),

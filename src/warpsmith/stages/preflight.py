@@ -6,13 +6,15 @@ Each failure says what, where, and what to do.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.measurement import Correctness
+from warpsmith.contracts.measurement import CaseCheck, Correctness
+from warpsmith.contracts.mutants import MEAN, ZEROS, MutantCheck
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.known_gpus import known_gpu
 from warpsmith.diagnose.evidence import Launches
@@ -121,7 +123,10 @@ def _launched_nothing(spec: TargetSpec, case: Case, mode: Mode) -> PreflightErro
 
 
 def preflight_correctness(session: Session, spec: TargetSpec) -> Correctness:
-    """The original through the gate itself, and near its reference. Raises PreflightError."""
+    """The original through the gate itself, near its reference, and told from null mutants of its results.
+
+    Raises PreflightError. A recorded answer may have no mutants, and is accepted.
+    """
     question = Check(
         target=session.target,
         seed=session.request.seed,
@@ -130,13 +135,24 @@ def preflight_correctness(session: Session, spec: TargetSpec) -> Correctness:
         cases=spec.cases,
     )
     correctness = session.ask(question, Correctness)
-    if not correctness.passed:
+    refuse_unfit(spec, correctness)
+    return correctness
+
+
+def refuse_unfit(spec: TargetSpec, of_original: Correctness) -> None:
+    """Of the original through its own gate. Raises PreflightError where nothing can be told by such a target."""
+    if not of_original.passed:
         raise PreflightError(
-            f"the original does not pass its own gate: {correctness.failures[0]}"
-            + (f" (and {len(correctness.failures) - 1} more)" if len(correctness.failures) > 1 else ""),
+            f"the original does not pass its own gate: {of_original.failures_told}",
             next_command=f"edit {shlex.quote(spec.target_file)}",
         )
-    for check in correctness.checks:
+    refuse_wrong_reference(spec, of_original.checks)
+    _refuse_holes(spec, of_original.mutants)
+
+
+def refuse_wrong_reference(spec: TargetSpec, checks: Sequence[CaseCheck]) -> None:
+    """Raises PreflightError where the original is too far from its reference. Checks of any candidate tell."""
+    for check in checks:
         for error in check.errors:
             allowed = MAX_ORIGINAL_EPSILONS * EPSILON[check.case.dtype] * max(error.scale, 1e-30)
             if error.original_rms > allowed:
@@ -145,4 +161,25 @@ def preflight_correctness(session: Session, spec: TargetSpec) -> Correctness:
                     f"root mean square error {error.original_rms:.3g}, expected below {allowed:.3g}",
                     next_command=f"edit {shlex.quote(spec.target_file)}",
                 )
-    return correctness
+
+
+def _refuse_holes(spec: TargetSpec, mutants: Sequence[MutantCheck]) -> None:
+    """Raises PreflightError where wrong results pass, or where an output is the same everywhere at every case."""
+    edit = f"edit {shlex.quote(spec.target_file)}"
+    if holes := [each for each in mutants if each.passed]:
+        first, more = holes[0], f" (and {len(holes) - 1} more)" if len(holes) > 1 else ""
+        raise PreflightError(
+            f"the gate cannot tell wrong results of {spec.name} from right ones: at {first.case}, {first.part}: "
+            f"{first.mutant}, passes{more}; make_inputs should give random values, whose results differ from element "
+            "to element, and the reference be so near to the original that its tolerance is small",
+            next_command=edit,
+        )
+    for part in dict.fromkeys(each.part for each in mutants if each.part.startswith("output")):
+        for mutant in (ZEROS, MEAN):
+            tried = [each for each in mutants if (each.part, each.mutant) == (part, mutant)]
+            if tried and all(each.skipped is not None for each in tried):
+                raise PreflightError(
+                    f"{part} of {spec.name} is the same as {mutant} at every case, first at {tried[0].case}, so that "
+                    "nothing can be told from it; make_inputs should give random values, never constants",
+                    next_command=edit,
+                )

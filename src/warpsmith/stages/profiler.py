@@ -17,6 +17,7 @@ from warpsmith.report.pages import render_profile
 from warpsmith.report.tables import baseline_frame, to_csv
 from warpsmith.search.bench import Bench
 from warpsmith.stages.baselines import measure_baselines
+from warpsmith.stages.guarding import guard
 from warpsmith.stages.offline import compile_offline
 from warpsmith.stages.preflight import preflight_correctness, preflight_files, preflight_launches, preflight_source
 from warpsmith.stages.session import Session
@@ -36,6 +37,7 @@ def profile(session: Session) -> Profile:
     _settle_goal(session, spec)
     preflight_files(session.root, spec)
     _snapshot(session, spec)
+    guard(session, spec)
     audit = preflight_source(read_source(workspace.original), spec)
     launches = preflight_launches(session, spec)
     progress.step("device facts and ceilings", 2, of=_steps(session))

@@ -19,7 +19,8 @@ from warpsmith.contracts.request import RecordingRef, Request
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.builds import require_nvidia
 from warpsmith.device.gpus import Gpu, choose, gpus
-from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
+from warpsmith.measure.worker.live import LiveWorkers
+from warpsmith.measure.worker.process import ProcessWorker
 from warpsmith.measure.worker.protocol import Answer, AnyQuestion, Describe, Identify, TargetRef, WorkerError, answer_of
 from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.apply import with_line_endings_of
@@ -250,15 +251,23 @@ def gpu_for(device: str) -> Gpu:
     if gpu is None:
         found = gpus()
         told = found.reason or f"NVML lists {', '.join(gpu.name for gpu in found.gpus) or 'none'}"
-        raise Unavailable(f"no GPU {device!r} here: {told}", next_command="warpsmith doctor")
+        asked = "" if device == "auto" else f" {device!r}"
+        raise Unavailable(f"no GPU{asked} here: {told}", next_command="warpsmith doctor")
     return gpu
 
 
 @contextmanager
 def worker_without_gpu(root: Path) -> Iterator[ProcessWorker]:
     """A worker for what needs no GPU, outside any run."""
+    with worker_outside_runs(root, NO_GPU) as worker:
+        yield worker
+
+
+@contextmanager
+def worker_outside_runs(root: Path, gpu_uuid: str, *, interprets: bool = False) -> Iterator[ProcessWorker]:
+    """A worker that leaves nothing behind. With `interprets`, Triton's interpreter runs the kernels, on CPU tensors."""
     with tempfile.TemporaryDirectory() as folder:
-        worker = ProcessWorker(root, Path(folder) / "worker.log", gpu_uuid=NO_GPU)
+        worker = ProcessWorker(root, Path(folder) / "worker.log", gpu_uuid=gpu_uuid, interprets=interprets)
         try:
             yield worker
         finally:

@@ -150,6 +150,10 @@ class Workspace:
         return self.directory / "approvals.json"
 
     @property
+    def guarded(self) -> Path:
+        return self.directory / "guarded.json"
+
+    @property
     def worker_log(self) -> Path:
         return self.directory / "worker.log"
 

@@ -188,15 +188,14 @@ def test_a_wrong_candidate_is_rejected_for_its_own_reason(
 def other_order(inputs: Inputs) -> Any:
     x, w = inputs["x"], inputs["w"]
     y = (w.float() * inputs["scale"]) * x.float()
-    pairs = y.unflatten(-1, (-1, 2)).sum(dim=-1)
-    return y.to(x.dtype), pairs.flip(-1).sum(dim=-1).to(x.dtype)
+    return y.to(x.dtype), (y[:, ::2].sum(dim=-1) + y[:, 1::2].sum(dim=-1)).to(x.dtype)
 
 
 def with_a_workspace(inputs: Inputs) -> Any:
     y, sums = formula_of(inputs)
     workspace = torch.empty(y.shape, dtype=y.dtype)
     workspace.copy_(y.detach())
-    return y, sums + 0 * workspace.sum()
+    return y, sums + 0 * workspace.isinf().sum()
 
 
 @pytest.mark.parametrize("candidate", [formula_of, other_order, with_a_workspace])
@@ -290,13 +289,3 @@ def test_nan_that_the_original_leaves_too_is_no_pass_and_is_told(gate: Any) -> N
     failures = gate.failures(stale_workspace, original=stale_workspace)
 
     assert "and the original has it there too" in failures[0]
-
-
-def test_the_gate_leaves_the_switches_of_torch_as_they_were(gate: Any) -> None:
-    switches: Any = torch.utils.deterministic
-    switches.fill_uninitialized_memory = False
-    try:
-        gate.failures(raises)
-        assert (torch.are_deterministic_algorithms_enabled(), switches.fill_uninitialized_memory) == (False, False)
-    finally:
-        switches.fill_uninitialized_memory = True

@@ -49,4 +49,6 @@ def test_what_a_call_overwrites_is_restored_before_each_run(cuda: Any, mode: Mod
     assert len(ran) > len(made)
     assert all(any(torch.equal(seen, x / 2**halved) for x in made) for halved, seen in ran)
     gradients = {tuple(gradient.tolist()) for gradient in Halves.gradients if not gradient.isnan().any()}
-    assert len(gradients) == (0 if mode is Mode.FORWARD else len({tuple(x.tolist()) for x in made}))
+    # A graph's own copies of the last placement's hold the fresh ones since, on which it was proven.
+    placements = len({tuple(x.tolist()) for x in made}) - (method is GRAPH)
+    assert len(gradients) == (0 if mode is Mode.FORWARD else placements)

@@ -6,7 +6,6 @@ Where the answer has room for it, it is the process's id.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from warpsmith.measure.worker.protocol import (
     WorkerError,
     WorkerFailure,
 )
-from warpsmith.measure.worker.serve import serve
+from warpsmith.measure.worker.serve import retire, serve
 
 
 def identify(question: Identify) -> Environment:
@@ -35,14 +34,17 @@ def identify(question: Identify) -> Environment:
         os._exit(9)
     if wish == "hang":
         time.sleep(3600)
-    if wish == "signal":
-        os.kill(os.getppid(), signal.SIGUSR1)
+    if wish.startswith("tell "):
+        with open(wish.removeprefix("tell "), "w"):
+            pass
         time.sleep(3600)
     if wish.startswith("start another"):
         with open(wish.removeprefix("start another "), "w") as pipe:
             subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], pass_fds=[pipe.fileno()])
             print("running", file=pipe, flush=True)
             time.sleep(3600)
+    if wish == "retire":
+        retire("it was told to")
     if wish == "read":
         return _environment(repr(sys.stdin.read()))
     if wish == "raise":

@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -14,7 +16,8 @@ from warpsmith.contracts.device import Environment
 from warpsmith.contracts.measurement import Compilation, Memories, SourceRef
 from warpsmith.measure.worker import process
 from warpsmith.measure.worker.failures import is_sticky
-from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
+from warpsmith.measure.worker.live import LiveWorkers
+from warpsmith.measure.worker.process import ProcessWorker
 from warpsmith.measure.worker.protocol import (
     Compile,
     Identify,
@@ -35,7 +38,7 @@ def wish(text: str) -> Identify:
 @pytest.fixture
 def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessWorker]:
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    worker = ProcessWorker(tmp_path, tmp_path / "worker.log", module="misbehaving_worker")
+    worker = ProcessWorker(tmp_path, tmp_path / "worker.log", module="misbehaving_worker", writable=(tmp_path,))
     yield worker
     worker.close()
 
@@ -86,6 +89,15 @@ def test_a_sticky_device_error_replaces_the_worker(worker: ProcessWorker) -> Non
     assert pid_of(worker) != before
 
 
+def test_a_worker_that_retires_answers_once_more_and_is_replaced(worker: ProcessWorker) -> None:
+    before = pid_of(worker)
+    answer = worker.ask(wish("retire"))
+    assert isinstance(answer, Environment)
+    assert answer.gpu_name == before
+    after = pid_of(worker)
+    assert (after != before, pid_of(worker)) == (True, after)
+
+
 def test_a_refusal_leaves_the_worker_alive(worker: ProcessWorker) -> None:
     before = pid_of(worker)
     with pytest.raises(WorkerError) as error:
@@ -126,9 +138,7 @@ def answering_pid(answer: object) -> int:
 
 
 def live(worker: ProcessWorker, *, compiling: int = 2) -> LiveWorkers:
-    return LiveWorkers(
-        worker, tuple(ProcessWorker(worker.root, worker.log, module=worker.module) for _ in range(compiling))
-    )
+    return LiveWorkers(worker, tuple(replace(worker) for _ in range(compiling)))
 
 
 @pytest.mark.parametrize("asked", [memory_wish, compilation_wish])
@@ -173,10 +183,10 @@ PARENT = f"""
 import sys
 from pathlib import Path
 sys.path.insert(0, {str(HERE)!r})
-from warpsmith.measure.worker.process import LiveWorkers, ProcessWorker
-from warpsmith.measure.worker.protocol import Compile, Identify, TargetRef
+from warpsmith.measure.worker.process import ProcessWorker
+from warpsmith.measure.worker.protocol import Identify, TargetRef
 folder, pipe = map(Path, sys.argv[1:])
-worker = ProcessWorker(folder, folder / "worker.log", module="misbehaving_worker")
+worker = ProcessWorker(folder, folder / "worker.log", module="misbehaving_worker", writable=(folder,))
 worker.ask(Identify(target=TargetRef(path=f"start another {{pipe}}", root="", sha256="0" * 64)))
 """
 
@@ -215,19 +225,26 @@ def interruptible() -> Iterator[None]:
 def test_an_interrupt_does_not_wait_for_workers_that_compile(
     worker: ProcessWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiling = tuple(ProcessWorker(tmp_path, worker.log, module=worker.module) for _ in range(2))
-    workers = LiveWorkers(worker, compiling)
+    workers = live(worker)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
     case = Case(axes={"M": 1}, dtype=DType.FLOAT32)
     ref = SourceRef(path="", sha256="0" * 64)
     questions = [
         Compile(target=wish(text).target, seed=0, source=ref, case=case, mode=Mode.FORWARD, settings=({},))
-        for text in ("hang", "signal", "hang", "hang")
+        for text in ("hang", f"tell {pipe}", "hang", "hang")
     ]
+
+    def interrupt() -> None:
+        pipe.read_text()
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    Thread(target=interrupt, daemon=True).start()
     with pytest.raises(Interrupted):
         workers.ask_all(questions)
 
     with pytest.raises(WorkerError, match="the worker was stopped"):
-        compiling[0].ask(wish("obey"))
+        workers.compiling[0].ask(wish("obey"))
     assert pid_of(worker)  # what measures was not asked, and can still be
 
 

@@ -102,6 +102,15 @@ def properties_of(gpu: TargetGpu) -> SimpleNamespace:
 
 
 @contextmanager
+def facts_of(gpu: TargetGpu) -> Iterator[None]:
+    """Inside, torch.cuda tells host code of that GPU what it asks before a launch, and still that there is none."""
+    answers = _torch_cuda_answers(gpu)
+    names = ("get_device_properties", "get_device_capability", "get_device_name", "current_device")
+    with mock.patch.multiple(torch.cuda, **{name: answers[name] for name in names}):
+        yield
+
+
+@contextmanager
 def standing_in_for(gpu: TargetGpu) -> Iterator[None]:
     """Inside, Triton compiles for that GPU and torch.cuda tells of it. Afterwards everything is as it was.
 

@@ -24,6 +24,9 @@ FLOOR_EPSILONS = {torch.float64: 2.0, torch.float32: 2.0, torch.float16: 0.25, t
 #: The floor of the percentile and the maximum, in multiples of the RMS floor: a rounding grows with its value, and
 #: the largest of many values are four or five times their root mean square.
 TAIL_FLOOR = 4.0
+#: An original whose RMS error is above this many epsilons of its result's scale is not right there. Chosen, as for the
+#: reference at the start of a run.
+NEAR_EPSILONS = 16.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,19 @@ def figures(found: Tensor, reference: Tensor) -> Figures:
         max=float(largest[0]),
         worst=int(error.argmax()),
     )
+
+
+def larger(one: Figures, other: Figures) -> Figures:
+    """The larger of both in every figure; the worst element is the first one's."""
+    return Figures(
+        rms=max(one.rms, other.rms), p9999=max(one.p9999, other.p9999), max=max(one.max, other.max), worst=one.worst
+    )
+
+
+def near(error: Figures, scale: float, dtype: torch.dtype) -> bool:
+    """Whether results that are this far off, beside a reference of that root mean square, are right."""
+    epsilon = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
+    return error.rms <= NEAR_EPSILONS * epsilon * scale
 
 
 def compared(name: str, found: Figures, original: Figures, reference: Tensor, dtype: torch.dtype) -> OutputError:
@@ -80,14 +96,19 @@ def allowed(error: OutputError) -> dict[str, float]:
     }
 
 
-def inaccuracy(check: str, error: OutputError, worst: int, found: Tensor, reference: Tensor) -> CheckFailure | None:
-    """Why the error is too large, or None. `worst` is the flat index of the element furthest off."""
+def inaccuracy(
+    check: str, error: OutputError, worst: int, found: Tensor, reference: Tensor, *, whose: str = "the original's"
+) -> CheckFailure | None:
+    """Why the error is too large, or None. `worst` is the flat index of the element furthest off.
+
+    `whose`: what the errors that stand as the original's are.
+    """
     limits = allowed(error)
     values = {"rms": error.rms, "p9999": error.p9999, "max": error.max}
     originals = {"rms": error.original_rms, "p9999": error.original_p9999, "max": error.original_max}
     titles = {"rms": "RMS error", "p9999": "99.99th percentile of the error", "max": "largest error"}
     over = [
-        f"{titles[key]} {values[key]:.3g}, at most {limits[key]:.3g} allowed (the original's {originals[key]:.3g})"
+        f"{titles[key]} {values[key]:.3g}, at most {limits[key]:.3g} allowed ({whose} {originals[key]:.3g})"
         for key in titles
         if not values[key] <= limits[key] and not (key == "p9999" and _tail(error.elements) == 1)
     ]

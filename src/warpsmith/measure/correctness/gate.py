@@ -13,9 +13,18 @@ import torch
 from warpsmith.contracts.case import Case
 from warpsmith.contracts.measurement import CaseCheck, CheckFailure
 from warpsmith.contracts.target import Target
-from warpsmith.measure.correctness import first_run, repeats
+from warpsmith.measure.correctness import first_run, layouts, repeats, support
 from warpsmith.measure.correctness.bout import Bout, Check, Observed, observe
+from warpsmith.measure.correctness.bystanders import bystanders
+from warpsmith.measure.correctness.extremes import extremes
+from warpsmith.measure.correctness.kernels_needed import kernels_needed
+from warpsmith.measure.correctness.library_calls import library_calls
+from warpsmith.measure.correctness.own_kernels import own_kernels
+from warpsmith.measure.correctness.shapes import shapes
+from warpsmith.measure.correctness.streams import streams
+from warpsmith.measure.correctness.surroundings import Surroundings
 from warpsmith.measure.correctness.trial import Results, Trial
+from warpsmith.measure.correctness.without_gradients import without_gradients
 from warpsmith.measure.worker.failures import classify, is_sticky
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.protocol import WorkerError
@@ -23,11 +32,25 @@ from warpsmith.measure.worker.protocol import WorkerError
 #: Every check by its name, in order.
 CHECKS: dict[str, Check] = {
     "inputs": first_run.inputs,
+    "guards": first_run.guards,
     "form": first_run.form,
     "sharing": first_run.sharing,
     "values": first_run.values,
+    "own kernels": own_kernels,
+    "library calls": library_calls,
+    "bystanders": bystanders,
+    "streams": streams,
     "repeats": repeats.again,
+    "backward again": repeats.backward_again,
     "other values": repeats.other_values,
+    "kernels needed": kernels_needed,
+    "layouts": layouts.layouts,
+    "gradient layouts": layouts.gradient_layouts,
+    "no gradients": without_gradients,
+    "extremes": extremes,
+    "shapes": shapes,
+    "autocast": support.autocast,
+    "compile": support.compiles,
 }
 
 
@@ -39,29 +62,36 @@ def check(
     *,
     device: torch.device,
     seed: int,
+    surroundings: Surroundings | None = None,
 ) -> tuple[CaseCheck, ...]:
-    """The candidate through the gate at every case, in order.
+    """The candidate through the gate at every case, in order. `surroundings` are as they were before it was loaded.
 
     A candidate that raises has failed that case. Raises WorkerError (bad_target) where the original itself raises or
     the reference is unfit, and whatever leaves the process unfit to go on: a broken CUDA context, exhausted memory.
     """
-    return tuple(_check_case(candidate, original, Trial.of(target, c, device=device, seed=seed)) for c in cases)
+    around = surroundings or Surroundings.taken()
+    trials = (Trial.of(target, case, device=device, seed=seed) for case in cases)
+    return tuple(_check_case(candidate, original, trial, around) for trial in trials)
 
 
-def _check_case(candidate: Implementation, original: Implementation, trial: Trial) -> CaseCheck:
-    known = _observed_original(original, trial)
+def _check_case(candidate: Implementation, original: Implementation, trial: Trial, around: Surroundings) -> CaseCheck:
+    with around.excusing():
+        known = _observed_original(original, trial)
     reference = trial.reference()
     _require_same_form(trial, reference, known.results)
     bout, running = None, "call"
     failures: list[CheckFailure] = []
     try:
         found = observe(candidate, trial, known)
-        bout = Bout(candidate, original, trial, known, reference, found)
+        bout = Bout(candidate, original, trial, known, reference, found, around)
         for name, made in CHECKS.items():
             running = name
             failures += made(bout)
             if failures:
                 break
+        else:  # the checks after it call the candidate too
+            running = "bystanders"
+            failures += CHECKS[running](bout) if running in CHECKS else ()
     except (WorkerError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # the candidate's code may fail in any way

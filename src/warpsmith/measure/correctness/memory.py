@@ -1,7 +1,9 @@
-"""Watches over tensors that a call must leave alone, and puts them back.
+"""Watches over tensors that a call must leave alone, and puts them back; gives them memory between guard zones.
 
 Owns copies of whole storages, so that a write beside a strided view shows as well.
 """
+
+# mypy: allow-untyped-calls
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from warpsmith.measure.correctness.guarded import GuardedMemory, can_be_guarded, tensor_in
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,33 @@ class WatchedMemory:
     def _watch(names: tuple[str, ...], tensor: Tensor) -> _Watched:
         memory = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.detach().untyped_storage())
         return _Watched(names, tensor.dtype, memory, memory.clone())
+
+
+def moved_between_guards(
+    tensors: Mapping[str, Tensor], guard_bytes: int
+) -> tuple[dict[str, Tensor], list[GuardedMemory]]:
+    """The same tensors in guarded storages, and those.
+
+    Values, shapes, strides, offsets into the storage and requires_grad are kept, and what shared a storage shares one
+    still. Subclasses, pinned memory and what autograd has a history of stay where they are, with all that shares
+    their storage.
+    """
+    by_storage: dict[int, list[str]] = {}
+    for name, tensor in tensors.items():
+        by_storage.setdefault(_address(tensor), []).append(name)
+    moved, guards = dict(tensors), []
+    for names in by_storage.values():
+        if not all(can_be_guarded(tensors[name]) for name in names):
+            continue
+        old = tensors[names[0]].detach().untyped_storage()
+        guarded = GuardedMemory.of(" and ".join(names), old.nbytes(), tensors[names[0]].device, guard_bytes)
+        storage = guarded.storage()
+        storage.copy_(old)
+        guards.append(guarded)
+        for name in names:
+            here = tensor_in(storage, tensors[name].detach())
+            moved[name] = here.requires_grad_(tensors[name].requires_grad)
+    return moved, guards
 
 
 def _address(tensor: Tensor) -> int:

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from warpsmith.contracts.measurement import CheckFailure, Element, OutputError
+from warpsmith.measure.correctness.allocations import GuardedAllocations, Poison
+from warpsmith.measure.correctness.attempts import attempt, attempt_of_original
 from warpsmith.measure.correctness.bout import Bout
 from warpsmith.measure.correctness.errors import allowed, element_at
-from warpsmith.measure.correctness.poison import poisoned_memory
 from warpsmith.measure.correctness.replay import CapturedCall, captured
 from warpsmith.measure.correctness.trial import Results, Trial
 from warpsmith.measure.worker.failures import is_sticky
@@ -25,29 +26,54 @@ _OTHER_VALUES = 4.0
 
 
 def again(bout: Bout) -> Iterator[CheckFailure]:
-    """The same call on the same values: equal bits in memory of its own, unless the original does no better.
+    """The same call on the same values: equal within rounding, in memory of its own unless the original does no better.
 
-    Where the original varies too, the candidate may vary within the error that is allowed to it.
+    Rounding is the error that is allowed to the candidate: atomic additions vary by it, races by more. Memory that is
+    never written holds something else than in the first run.
     """
     trial, found = bout.trial, bout.found.results
-    with poisoned_memory():
-        second = trial.run(bout.candidate)
-        varying = [name for name in found if not _equal(found[name], second[name])]
-        kept = [name for name in found if _same_memory(found[name], second[name])]
-        if not varying and not kept:
-            return
-        theirs = trial.run(bout.original)
-    limits = _limits(bout.errors)
+    second = trial.run(bout.candidate, GuardedAllocations(Poison.LARGE))
+    varying = [name for name in found if not _equal(found[name], second[name])]
+    kept = [name for name in found if _same_memory(found[name], second[name])]
+    theirs = trial.run(bout.original, GuardedAllocations(Poison.LARGE)) if kept else {}
+    third = trial.run(bout.candidate, GuardedAllocations(Poison.NOT_A_NUMBER)) if varying else {}
+    limits = limits_of(bout.errors)
     for name in varying:
-        deterministic = _equal(bout.known.results[name], theirs[name])
-        limit = 0.0 if deterministic else 2 * limits.get(name, 0.0)
-        if (worst := _difference(second[name], found[name], limit=limit)) is not None:
-            how = ", the original's does not" if deterministic else " by more than rounding"
+        if (worst := _difference(second[name], found[name], limit=2 * limits.get(name, 0.0))) is not None:
+            how = " by more than rounding"
+            if _equal(found[name], third[name]):
+                how += "; it follows what memory that is never written happened to hold"
             yield _failure("repeats", name, f"varies between two calls on the same inputs{how}", worst)
     for name in kept:
         if not _same_memory(bout.known.results[name], theirs[name]):
             message = "a second call returns the memory of the first, which a caller may still hold"
             yield CheckFailure(check="repeats", part=name, message=message)
+
+
+def backward_again(bout: Bout) -> Iterator[CheckFailure]:
+    """A second pass backward over the same graph gives what the first gave, where the original's does."""
+    trial, name = bout.trial, "backward again"
+    if not trial.output_gradients:
+        return
+    limits = limits_of(bout.errors)
+    theirs = attempt_of_original(lambda: _second_backward(bout.original, trial), trial, name)
+    if isinstance(theirs, str) or any(differences(theirs, bout.known.results, limits)):
+        bout.skipped[name] = theirs if isinstance(theirs, str) else "the original's second pass gives something else"
+        return
+    ours = attempt(lambda: _second_backward(bout.candidate, trial), trial)
+    if isinstance(ours, str):
+        message = f"fails in a second pass backward (retain_graph), the original does not: {ours}"
+        yield CheckFailure(check=name, message=message)
+        return
+    for part, worst in differences(ours, bout.found.results, limits):
+        yield _failure(name, part, "a second pass backward (retain_graph) gives another result", worst)
+
+
+def _second_backward(side: Implementation, trial: Trial) -> Results:
+    outputs = trial.forward(side)
+    trial.backward(side, outputs, retain=True)
+    trial.gradient_memory.restore()
+    return trial.kept(trial.backward(side, outputs))
 
 
 def other_values(bout: Bout) -> Iterator[CheckFailure]:
@@ -65,14 +91,14 @@ def other_values(bout: Bout) -> Iterator[CheckFailure]:
             message = f"cannot be captured into a CUDA graph, the original can: {captured_call}"
             yield CheckFailure(check=name, message=message)
     trial.refill(trial.seed + 1)
-    limits = {part: _OTHER_VALUES * limit for part, limit in _limits(bout.errors).items()}
+    limits = {part: _OTHER_VALUES * limit for part, limit in limits_of(bout.errors).items()}
     ours = trial.run(bout.candidate)
     theirs = trial.run(bout.original)
-    for part, worst in _differences(ours, theirs, limits):
+    for part, worst in differences(ours, theirs, limits):
         yield _failure(name, part, "does not follow its inputs: on other values at the same addresses it is off", worst)
     del theirs
     if graph is not None:
-        for part, worst in _differences(graph.replay(trial), ours, limits):
+        for part, worst in differences(graph.replay(trial), ours, limits):
             yield _failure(name, part, "a CUDA graph of the call gives another result on other values", worst)
 
 
@@ -91,12 +117,13 @@ def _captured(implementation: Implementation, trial: Trial) -> CapturedCall | st
         return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def _limits(errors: Sequence[OutputError]) -> dict[str, float]:
+def limits_of(errors: Sequence[OutputError]) -> dict[str, float]:
     """Result -> how far two implementations may lie apart where each keeps its largest allowed error."""
     return {error.output: allowed(error)["max"] + error.original_max for error in errors}
 
 
-def _differences(found: Results, expected: Results, limits: dict[str, float]) -> Iterator[tuple[str, Element]]:
+def differences(found: Results, expected: Results, limits: dict[str, float]) -> Iterator[tuple[str, Element]]:
+    """The results that differ by more than their limit, 0 where there is none, each with its worst element."""
     for name, part in found.items():
         difference = _difference(part, expected[name], limit=limits.get(name, 0.0))
         if difference is not None:

@@ -6,7 +6,8 @@ Owns the private random values and the run of a call with its gradients. Must no
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,8 @@ from torch import Tensor
 
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.target import Inputs, Target
-from warpsmith.measure.correctness.memory import WatchedMemory
+from warpsmith.measure.correctness.guarded import GUARD_BYTES, GuardedMemory
+from warpsmith.measure.correctness.memory import WatchedMemory, moved_between_guards
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.inputs import made_inputs
 from warpsmith.measure.worker.protocol import WorkerError, WorkerFailure
@@ -26,7 +28,7 @@ Results = dict[str, Tensor | None]
 
 @dataclass
 class Trial:
-    """Inputs of one case, the gradients of its outputs, and both as they were."""
+    """Inputs of one case, the gradients of its outputs, and both as they were, each between guard zones."""
 
     target: Target
     case: Case
@@ -37,10 +39,18 @@ class Trial:
     differentiated: tuple[str, ...]
     #: made by the first call whose outputs carry gradients; position of the output -> gradient
     output_gradients: dict[int, Tensor] = field(default_factory=dict)
+    #: of each guard zone, around what the trial holds and around what a call allocates
+    guard_bytes: int = GUARD_BYTES
     memory: WatchedMemory = field(init=False)
     gradient_memory: WatchedMemory = field(init=False)
+    _guards: list[GuardedMemory] = field(default_factory=list, init=False, repr=False)
+    _gradient_guards: list[GuardedMemory] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        tensors = {f"the input {n}": v for n, v in self.inputs.items() if isinstance(v, Tensor)}
+        moved, self._guards = moved_between_guards(tensors, self.guard_bytes)
+        self.inputs = {name: moved.get(f"the input {name}", value) for name, value in self.inputs.items()}
+        self._place_gradients(self.output_gradients)
         self.watch()
 
     @classmethod
@@ -61,19 +71,37 @@ class Trial:
     def restore(self) -> None:
         self.memory.restore()
         self.gradient_memory.restore()
+        for guarded in (*self._guards, *self._gradient_guards):
+            guarded.renew()
 
     def changes(self) -> dict[str, str]:
         """Inputs and output gradients that are not as they were, and where."""
         return {**self.memory.changes(), **self.gradient_memory.changes()}
 
-    def forward(self, implementation: Implementation) -> Any:
-        """What the call returns, as it returns it, on inputs as they were."""
+    def violations(self) -> tuple[str, ...]:
+        """What was written out of the bounds of inputs and output gradients since they were restored."""
+        found = (guarded.violation() for guarded in (*self._guards, *self._gradient_guards))
+        return tuple(told for told in found if told is not None)
+
+    def forward(self, implementation: Implementation, within: AbstractContextManager[Any] | None = None) -> Any:
+        """What the call returns, as it returns it, on inputs as they were. The call alone is made `within`."""
         self.restore()
         implementation.activate()
-        return implementation.call(self.inputs)
+        with within or nullcontext():
+            return implementation.call(self.inputs)
 
-    def backward(self, implementation: Implementation, outputs: Any) -> Results:
-        """All results of a call whose outputs are at hand. Random output gradients are made if there are none yet."""
+    def backward(
+        self,
+        implementation: Implementation,
+        outputs: Any,
+        within: AbstractContextManager[Any] | None = None,
+        *,
+        retain: bool = False,
+    ) -> Results:
+        """All results of a call whose outputs are at hand. Random output gradients are made if there are none yet.
+
+        `retain`: another pass backward may follow.
+        """
         parts = as_tuple(outputs)
         results: Results = {
             name: part.detach() if isinstance(part, Tensor) else None for name, part in named(parts, outputs)
@@ -84,18 +112,27 @@ class Trial:
         if not self.output_gradients:
             self._make_output_gradients(parts, carrying)
         implementation.activate()
-        gradients = torch.autograd.grad(
-            [parts[i] for i in self.output_gradients],
-            [self.inputs[name] for name in self.differentiated],
-            list(self.output_gradients.values()),
-            allow_unused=True,
-        )
+        with within or nullcontext():
+            gradients = torch.autograd.grad(
+                [parts[i] for i in self.output_gradients],
+                [self.inputs[name] for name in self.differentiated],
+                list(self.output_gradients.values()),
+                allow_unused=True,
+                retain_graph=retain,
+            )
         results |= {f"gradient of {n}": g for n, g in zip(self.differentiated, gradients, strict=True)}
         return results
 
-    def run(self, implementation: Implementation) -> Results:
+    def run(self, implementation: Implementation, within: AbstractContextManager[Any] | None = None) -> Results:
         """Outputs and gradients of one call on inputs as they were."""
-        return self.backward(implementation, self.forward(implementation))
+        return self.kept(self.backward(implementation, self.forward(implementation, within), within))
+
+    def kept(self, results: Results) -> Results:
+        """Results that lie in an input's memory, elsewhere: what restores the input leaves them as they are."""
+        return {
+            name: part.clone() if part is not None and self.memory.owner(part) is not None else part
+            for name, part in results.items()
+        }
 
     def refill(self, seed: int) -> None:
         """Other random values, in the same tensors at the same addresses."""
@@ -151,12 +188,21 @@ class Trial:
 
     def _make_output_gradients(self, parts: Sequence[Any], carrying: Sequence[int]) -> None:
         generator = _generator(self.case, self.device, self.seed, "output gradients")
-        self.output_gradients = {i: _normal(parts[i], generator) for i in carrying}
+        self._place_gradients({i: _normal(parts[i], generator) for i in carrying})
         self._watch_gradients()
 
+    def _place_gradients(self, gradients: Mapping[int, Tensor]) -> None:
+        named_gradients = {_gradient_name(i): value for i, value in gradients.items()}
+        moved, self._gradient_guards = moved_between_guards(named_gradients, self.guard_bytes)
+        self.output_gradients = {i: moved[_gradient_name(i)] for i in gradients}
+
     def _watch_gradients(self) -> None:
-        named_gradients = {f"the gradient of output {i}": value for i, value in self.output_gradients.items()}
+        named_gradients = {_gradient_name(i): value for i, value in self.output_gradients.items()}
         self.gradient_memory = WatchedMemory(named_gradients)
+
+
+def _gradient_name(position: int) -> str:
+    return f"the gradient of output {position}"
 
 
 def as_tuple(outputs: Any) -> tuple[Any, ...]:

@@ -1,13 +1,10 @@
 """Counts one call of a kernel with ncu, in a process of its own. Trouble with the tool is told, never raised.
 
-Owns the command and the process. Must not know what a counter means.
+Owns the command. Must not know what a counter means.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +15,7 @@ from warpsmith.contracts.measurement import Counters
 from warpsmith.measure.counters.metrics import METRICS
 from warpsmith.measure.counters.raw_csv import parse_raw_csv
 from warpsmith.measure.counters.refusals import explain_refusal
+from warpsmith.measure.counters.tool import find_tool, printed_by, version_of
 from warpsmith.measure.worker.protocol import Count
 
 #: Chosen: counting replays each kernel some tens of times, which takes seconds; more than this is a hang.
@@ -39,8 +37,8 @@ def count(question: Count, *, ncu: str | None = None, time_limit_s: float = TIME
         asked.write_text(question.model_dump_json(), encoding="utf-8")
         runner = [sys.executable, "-m", RUNNER, str(asked), str(int(time_limit_s) + 1)]
         try:
-            version = _version(ncu)
-            output = _run(command(ncu, runner), Path(folder) / "output", time_limit_s)
+            version = version_of(ncu)
+            output = printed_by(command(ncu, runner), Path(folder) / "output", time_limit_s)
         except subprocess.TimeoutExpired:
             return _refused(question, f"ncu did not finish within {time_limit_s:g} s", "try a smaller case")
         except OSError as error:
@@ -54,8 +52,7 @@ def count(question: Count, *, ncu: str | None = None, time_limit_s: float = TIME
 def find_ncu() -> str | None:
     """The ncu on the path, else the one of a CUDA toolkit, else the newest of Nsight Compute's own installations."""
     installed = sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)
-    candidates = (shutil.which("ncu"), "/usr/local/cuda/bin/ncu", *map(str, installed))
-    return next((path for path in candidates if path and os.access(path, os.X_OK)), None)
+    return find_tool("ncu", "/usr/local/cuda/bin/ncu", *installed)
 
 
 def command(ncu: str, program: Sequence[str]) -> list[str]:
@@ -73,36 +70,6 @@ def command(ncu: str, program: Sequence[str]) -> list[str]:
         *("--metrics", ",".join(METRICS)),
         *program,
     ]
-
-
-def _run(words: Sequence[str], output: Path, time_limit_s: float) -> str:
-    """What the command printed. Raises TimeoutExpired, OSError.
-
-    The output goes to a file: a program that outlives a killed ncu would keep a pipe open. It stays in this process's
-    group, so that whoever ends the worker ends it too, and it has its own alarm.
-    """
-    with (
-        output.open("wb") as file,
-        subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "LC_ALL": "C"},
-        ) as process,
-    ):
-        try:
-            process.wait(time_limit_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
-    return output.read_text(encoding="utf-8", errors="replace")
-
-
-def _version(ncu: str) -> str | None:
-    printed = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
-    found = re.search(r"Version (\S+)", printed)
-    return found[1] if found else None
 
 
 def _refused(question: Count, reason: str, remedy: str) -> Counters:

@@ -62,13 +62,19 @@ _OWN_WORDS = re.compile(r"^==ERROR==\s*(?P<words>.+)$", re.MULTILINE)
 _EXCEPTION = re.compile(r"^(?P<words>[\w.]*(Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
 
 
+def last_exception(output: str) -> str | None:
+    """What Python raised last in the program under a tool."""
+    exceptions = _EXCEPTION.findall(output)
+    return exceptions[-1][0][:300] if exceptions else None
+
+
 def explain_refusal(output: str) -> tuple[str, str]:
     """(why there are no counters, what would mend it) from all that ncu and the program under it printed."""
     for refusal in REFUSALS:
         if re.search(refusal.sign, output, re.IGNORECASE):
             return refusal.reason, refusal.remedy
-    if exceptions := _EXCEPTION.findall(output):
-        return f"the call failed under ncu: {exceptions[-1][0][:300]}", "run the same call without ncu"
+    if (raised := last_exception(output)) is not None:
+        return f"the call failed under ncu: {raised}", "run the same call without ncu"
     if words := [line for line in _OWN_WORDS.findall(output) if "application returned" not in line]:
         return f"ncu failed: {words[0].strip()[:300]}", "run a small CUDA program under ncu by hand"
     if "No kernels were profiled" in output:

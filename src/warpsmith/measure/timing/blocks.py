@@ -88,6 +88,11 @@ class BlockRunner:
         calls = max((runner.calls for runner in self._runners.values()), default=1)
         return Blocks(pilot, measured, calls, capped)
 
+    @property
+    def runners(self) -> Mapping[str, Runner]:
+        """Those of the last placement."""
+        return self._runners
+
     def _rounds(self, count: int, *, fresh: bool) -> tuple[Block, ...]:
         """`count` rounds of one block a contender in random order; with `fresh` not on what is there already."""
         blocks: list[Block] = []

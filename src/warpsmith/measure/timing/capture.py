@@ -27,8 +27,47 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a graph writes an output, without the tensor, which would keep others from being captured there."""
+
+    pointer: int
+    storage_pointer: int
+    storage_bytes: int
+    storage_offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, out: Tensor) -> Place:
+        storage = out.untyped_storage()
+        return cls(
+            pointer=out.data_ptr(),
+            storage_pointer=storage.data_ptr(),
+            storage_bytes=storage.nbytes(),
+            storage_offset=int(out.storage_offset()),
+            shape=tuple(out.shape),
+            strides=out.stride(),
+            dtype=out.dtype,
+            device=out.device,
+        )
+
+    @property
+    def tensor(self) -> Tensor:
+        """What lies there now, as torch._inductor.cudagraph_trees reads it. Only while the graph is alive."""
+        made = torch.empty(0, dtype=self.dtype, device=self.device)
+        if 0 in self.shape:
+            return made.new_empty(self.shape)
+        storage = torch._C._construct_storage_from_data_pointer(self.storage_pointer, self.device, self.storage_bytes)
+        return made.set_(storage, self.storage_offset, self.shape, self.strides)
+
+
+@dataclass(frozen=True)
 class Captured:
-    """A graph of `calls` calls between two events. `pointers` are the addresses of its outputs, call by call.
+    """A graph of calls between two events, on the sets in `order`.
+
+    `places` has the outputs that no later call writes over, by the number of their call.
 
     `forward` fills the tensors that a pass backward reads. All contenders' lie in the same memory, so it is replayed
     whenever another contender ran in between.
@@ -38,8 +77,17 @@ class Captured:
     forward: torch.cuda.CUDAGraph | None
     start: torch.cuda.Event
     end: torch.cuda.Event
-    calls: int
-    pointers: tuple[int, ...]
+    order: tuple[int, ...]
+    places: dict[int, tuple[Place, ...]]
+
+    @property
+    def calls(self) -> int:
+        return len(self.order)
+
+    @property
+    def pointers(self) -> tuple[int, ...]:
+        """The addresses of its outputs, call by call."""
+        return tuple(place.pointer for places in self.places.values() for place in places)
 
     def refill(self) -> None:
         if self.forward is not None:
@@ -89,20 +137,21 @@ def capture(
     start, end = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
     order = rotation.order(repeats)
 
-    def timed_calls(call: Call) -> list[tuple[Tensor, ...]]:
+    def timed_calls(call: Call) -> dict[int, tuple[Tensor, ...]]:
         start.record()
-        produced = [call(order[0])]
-        for index in order[1:]:
+        produced = {0: call(order[0])}
+        for number, index in enumerate(order[1:], start=1):
             outputs = call(index)
-            if not rotation.warm:
-                produced.append(outputs)  # kept with what they saved for a pass backward
+            if not rotation.warm or number == len(order) - 1:
+                produced[number] = outputs  # kept with what they saved for a pass backward
         end.record()
         return produced
 
     with torch.cuda.stream(pool.stream):
         forward, call = _ready(implementation, mode, rotation, pool)
         graph, produced = pool.record(lambda: timed_calls(call))
-        captured = Captured(graph, forward, start, end, len(order), _addresses(produced))
+        places = {number: tuple(map(Place.of, outputs)) for number, outputs in produced.items()}
+        captured = Captured(graph, forward, start, end, tuple(order), places)
         if verify:
             _verify(implementation.name, captured, rotation, call, [out.data for out in produced[0]])
     return captured
@@ -126,32 +175,33 @@ def _verify(name: str, captured: Captured, rotation: Rotation, call: Call, first
 
     refresh()
     expected = [out.detach().clone() for out in call(0)]
-    _poison(first, rotation.sets[0])
+    poison(first, rotation.sets[0])
     refresh()
     captured.graph.replay()
     torch.cuda.synchronize()
     for position, (found, wanted) in enumerate(zip(first, expected, strict=True)):
-        if wanted.numel() and not _close(found, wanted):
+        if wanted.numel() and not close(found, wanted, varies=True):
             raise WrongResult(f"{name}: a graph replay gives another result {position} than the same call does")
 
 
-def _close(found: Tensor, wanted: Tensor) -> bool:
-    """By the scale of what is expected: sums by atomics differ from call to call."""
-    tolerance = 1e-2 if found.dtype in (torch.float16, torch.bfloat16) else 1e-4
+def close(found: Tensor, wanted: Tensor, *, varies: bool) -> bool:
+    """By the scale of what is expected. Where the same call `varies`, as sums by atomics do, by more than roundings.
+
+    Where it does not, a sum may still be another: the libraries under torch choose by the workspace that they have,
+    which is not the same in a graph.
+    """
+    half = found.dtype in (torch.float16, torch.bfloat16)
+    tolerance = (1e-2 if half else 1e-4) if varies else (torch.finfo(found.dtype).eps if half else 1e-5)
     scale = float(wanted.float().nan_to_num(0.0, 0.0, 0.0).abs().max())
     return torch.allclose(found.float(), wanted.float(), rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 
-def _poison(outputs: list[Tensor], given: InputSet) -> None:
+def poison(outputs: list[Tensor], given: InputSet) -> None:
     """Overwrites what the replay has to write, but for outputs that are memory of an input, which it also reads."""
     inputs = {tensor.untyped_storage().data_ptr() for tensor in given.tensors}
     for out in outputs:
         if out.untyped_storage().data_ptr() not in inputs:
             out.fill_(float("nan") if out.is_floating_point() else 0)
-
-
-def _addresses(produced: list[tuple[Tensor, ...]]) -> tuple[int, ...]:
-    return tuple(out.data_ptr() for outputs in produced for out in outputs)
 
 
 def _record(work: Callable[[], _T], pool: Any, stream: torch.cuda.Stream) -> tuple[torch.cuda.CUDAGraph, _T]:

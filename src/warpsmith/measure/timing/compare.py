@@ -76,7 +76,8 @@ def _timed(
 ) -> tuple[Blocks, TimingMethod, str | None]:
     """By the first method that can time every contender, with the reasons why it is not the one before.
 
-    Where a contender fails on the way, the others begin anew without it.
+    Where a contender fails on the way, the others begin anew without it; where its graph is disproved in the end, they
+    do not: their blocks are as they were.
     """
     reasons: list[str] = []
     untried = list(TimingMethod) if method is None else [method]
@@ -84,7 +85,10 @@ def _timed(
         try:
             contest.equal_addresses.clear()  # of an attempt that was given up nothing counts
             try:
-                return runner(partial(contest.runners, untried[0])).run(), untried[0], "; ".join(reasons) or None
+                blocks = runner(partial(contest.runners, untried[0]))
+                found = blocks.run()
+                contest.prove(blocks.runners)
+                return found, untried[0], "; ".join(reasons) or None
             except Failed as failed:
                 assert failed.__cause__ is not None
                 contest.fail(failed.name, failed.__cause__)

@@ -19,6 +19,7 @@ from torch import Tensor
 from warpsmith.contracts.measurement import L2, TimingMethod
 from warpsmith.measure.timing.capture import Captured, GraphPool, capture
 from warpsmith.measure.timing.code import LoadedCode
+from warpsmith.measure.timing.proof import Proof
 from warpsmith.measure.timing.rotation import Flush, Rotation, RotationMaker
 from warpsmith.measure.timing.runners import (
     LEAST_MS,
@@ -107,6 +108,13 @@ class Contest:
         self._spacers += [torch.zeros(size, dtype=torch.int8, device=device) for size in sizes]
         self.last = self.rotations.make(self.seed + 1_000_003 * number)
         return self.last
+
+    def prove(self, runners: Mapping[str, Runner]) -> None:
+        """Replays the graphs of the last placement on fresh values. Contenders whose graph does not compute fail."""
+        graphs = {name: each.captured for name, each in runners.items() if isinstance(each, GraphRunner)}
+        if graphs and self.last is not None:
+            for name, error in Proof(self.rotations, self.last, self.seed).of(graphs, self.running).items():
+                self._fail(next(each for each in self.running if each.name == name), error)
 
     def fail(self, name: str, error: BaseException) -> None:
         """Takes a contender out. Raises Impossible where it was the profiler that failed, or what broke the context."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -53,6 +53,12 @@ class Rotation:
     def next_set(self) -> int:
         """The index of the set that was used longest ago, whoever used it."""
         return next(self._turns) % len(self.sets)
+
+    def keep(self, changed: Sequence[Tensor]) -> None:
+        """What those of them hold now that a call may overwrite is what they get back."""
+        for tensor, values in self.pristine:
+            if any(tensor is each for each in changed):
+                values.copy_(tensor.data)
 
     def restore(self) -> None:
         """Gives overwritten tensors their values back, unseen by autograd (a version that rises fails a backward)."""

@@ -67,7 +67,7 @@ def classify(error: BaseException) -> WorkerFailure:
     text = f"{type(error).__name__}: {str(error).strip()[:2000]}"
     if is_sticky(error):
         return WorkerFailure(status="runtime_failed", message=text, sticky=True)
-    if "OutOfMemoryError" in names or "out of memory" in str(error):
+    if names & {"OutOfMemoryError", "MemoryError"} or "out of memory" in str(error):
         return WorkerFailure(status="out_of_memory", message=text)
     if names & _COMPILE_FAILURES or _PASS_FAILED in str(error):
         return WorkerFailure(status="compile_failed", message=text)

@@ -37,6 +37,11 @@ def loaded_apart(name: str) -> Iterator[None]:
         _apart = before
 
 
+def loaded_modules() -> tuple[ModuleType, ...]:
+    """Every target and source that was loaded here."""
+    return tuple(_modules.values())
+
+
 def load_target(path: str) -> Target:
     """The `target` of a target file. Raises WorkerError (bad_target) saying what is wrong with it."""
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()

@@ -30,6 +30,7 @@ from warpsmith.contracts.measurement import (
     TimingMethod,
     TimingPlan,
 )
+from warpsmith.contracts.sanitizing import Sanitization, SanitizerTool
 from warpsmith.contracts.target import TargetSpec
 
 #: Raise when the meaning of a question or an answer changes: stored answers of another version are misses.
@@ -169,6 +170,15 @@ class Count(Question):
     mode: Mode
 
 
+class Sanitize(Question):
+    """compute-sanitizer over one call at each case, with gradients where the target has them. Answer: Sanitization."""
+
+    kind: Literal["sanitize"] = "sanitize"
+    source: SourceRef
+    tool: SanitizerTool
+    cases: tuple[Case, ...]
+
+
 class CompiledAnswer(Contract):
     compiled: tuple[CompiledSettings, ...]
 
@@ -186,6 +196,7 @@ class WorkerFailure(Contract):
         "out_of_memory",
         "no_device",
         "bad_target",
+        "tampered",
     ]
     message: str
     #: the CUDA context is broken; the worker must be replaced
@@ -215,7 +226,8 @@ AnyQuestion = Annotated[
     | MeasureMemory
     | MeasureCompilation
     | MeasureHostTime
-    | Count,
+    | Count
+    | Sanitize,
     Field(discriminator="kind"),
 ]
 
@@ -235,6 +247,7 @@ ANSWER_TYPES: dict[str, type[Contract]] = {
     "compilation": Compilation,
     "host_time": HostTime,
     "count": Counters,
+    "sanitize": Sanitization,
 }
 
 

@@ -12,19 +12,32 @@ from threading import Thread
 from typing import Any, TextIO
 
 from warpsmith.contracts.base import Contract
+from warpsmith.measure.worker.confinement import isolate_this_process
 from warpsmith.measure.worker.failures import classify
+from warpsmith.measure.worker.leftovers import kill, started_by
 from warpsmith.measure.worker.protocol import QUESTION, WorkerError
+
+_retired = False
+
+
+def retire(reason: str) -> None:
+    """This process answers what it is being asked and nothing after that: it is no longer what it was."""
+    global _retired
+    _retired = True
+    print(f"retires: {reason}", file=sys.stderr)
 
 
 def serve(load: Callable[[], Mapping[str, Callable[[Any], Contract]]]) -> None:
-    """Answers questions from standard input by the handlers that `load` returns.
+    """Answers questions from standard input by the handlers that `load` returns, confined as its environment says.
 
     Whoever asks holds standard input open. When that closes, at any moment and whatever is being answered, this
-    process ends and takes its process group along, so that nothing of it disturbs what is measured next.
+    process ends and takes along what it started, so that nothing of it disturbs what is measured next.
 
     Replies go to a private copy of standard output and questions come from a private copy of standard input; the
     public ones are pointed elsewhere first, so that nothing a kernel's module prints can be taken for a reply.
     """
+    isolate_this_process()
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", os.getcwd())]  # Python 3.10 knows no safe path
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     questions: Queue[bytes] = Queue()
@@ -44,15 +57,17 @@ def serve(load: Callable[[], Mapping[str, Callable[[Any], Contract]]]) -> None:
 
 
 def _listen(descriptor: int, questions: Queue[bytes]) -> None:
-    """Passes questions on until nobody can ask any more; then ends the process, and its group where it leads one."""
+    """Passes questions on until nobody can ask any more; then ends the process with all that it started."""
     with os.fdopen(descriptor, "rb") as stream:
         for line in stream:
             questions.put(line)
+    kill(started_by(os.getpid()))
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
 
 
 def _reply(replies: TextIO, key: str, content: Contract) -> None:
-    replies.write(f'{{"{key}": {content.model_dump_json()}}}\n')
+    retired = ', "retired": true' if _retired else ""
+    replies.write(f'{{"{key}": {content.model_dump_json()}{retired}}}\n')
     replies.flush()

@@ -1,0 +1,42 @@
+"""`check`: the gate by itself, on one source file, told once and for all; and the list of its checks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from warpsmith.cli.output import print_json, print_markdown
+from warpsmith.contracts.errors import ExitCode
+from warpsmith.contracts.examination import LISTED
+from warpsmith.project.config import load_config
+from warpsmith.project.discover import find_root
+from warpsmith.stages.check_request import Asked
+
+
+def check(start: Path, kernel: str, asked: Asked, *, as_json: bool, quiet: bool) -> int:
+    """Exit status 0 where the file passed, 5 where it is rejected. Raises WarpsmithError."""
+    from warpsmith.report.rejection import check_page
+    from warpsmith.stages.check import check as checked
+
+    root = find_root(start)
+    result = checked(
+        root, load_config(root), kernel, asked, lambda text: None if quiet else print(text, file=sys.stderr)
+    )
+    if as_json:
+        print_json(result)
+    else:
+        print_markdown(check_page(result).rstrip())
+        if not result.passed:
+            print(f"\nTo see it again:\n  {result.examination.command}")
+    return ExitCode.DONE if result.passed else ExitCode.REJECTED
+
+
+def list_checks(*, as_json: bool) -> int:
+    """Admission and every check by its name, and what it makes sure of."""
+    from warpsmith.report.rejection import purposes_page
+
+    if as_json:
+        print_json(dict(LISTED))
+    else:
+        print_markdown(purposes_page())
+    return ExitCode.DONE

@@ -1,0 +1,72 @@
+"""What a check is asked, and whether there is such a thing. Must not know how it is answered."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsmith.contracts.case import Case, DType
+from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
+from warpsmith.contracts.target import TargetSpec
+from warpsmith.project.snapshot import read_source
+from warpsmith.source.encoding import decoded
+from warpsmith.stages.bench_request import beside, named_of
+
+#: The device that is none: kernels run in Triton's interpreter, on CPU tensors.
+INTERPRETER = "interpreter"
+#: Chosen: what the interpreter computes as a GPU does. Its bfloat16 is wrong (triton 3.6, 3.7).
+INTERPRETED_DTYPES = frozenset({DType.FLOAT32})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asked for: a source, and cases by their names; none is all of them."""
+
+    file: Path
+    cases: tuple[str, ...] = ()
+    seed: int = 0
+    device: str = "auto"
+
+    @property
+    def interprets(self) -> bool:
+        return self.device == INTERPRETER
+
+
+def content_of(file: Path) -> bytes:
+    """The bytes of the file that was asked for. Raises UsageError where it is no file with text in it."""
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder; a check is of one source file; {beside(file / 'x')}")
+    if not file.exists():
+        raise UsageError(f"{file}: no such file; {beside(file)}")
+    try:
+        content = read_source(file)
+        decoded(content, str(file))
+    except PreflightError as error:
+        raise UsageError(error.message) from error
+    if b"\0" in content:
+        raise UsageError(f"{file} is no Python: it has zero bytes in it")
+    return content
+
+
+def cases_of(asked: Asked, kernel: str, spec: TargetSpec) -> tuple[tuple[Case, ...], dict[str, str]]:
+    """The cases to examine, and why others that were asked for are left out.
+
+    Raises UsageError for a case that there is not, Unavailable where the interpreter can run none of them.
+    """
+    names = named_of("--case", asked.cases, [case.name for case in spec.cases], spec)
+    cases = [case for case in spec.cases if case.name in names]
+    if not asked.interprets:
+        return tuple(cases), {}
+    left_out = {
+        case.name: f"Triton's interpreter is relied on in float32 alone, not in {case.dtype.value}"
+        for case in cases
+        if case.dtype not in INTERPRETED_DTYPES
+    }
+    if len(left_out) == len(cases):
+        among = "those asked for" if asked.cases else f"the cases of {spec.name}"
+        raise Unavailable(
+            f"Triton's interpreter is relied on in float32 alone, and none of {among} is: {', '.join(left_out)}",
+            next_command=f"warpsmith check {kernel} {shlex.quote(str(asked.file))}   (on a machine with a GPU)",
+        )
+    return tuple(case for case in cases if case.name not in left_out), left_out

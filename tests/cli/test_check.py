@@ -1,0 +1,100 @@
+"""`check` on the command line: exit codes, what stands on which stream, and the list of checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from command_line import Command
+from simulated_bench import LARGE, SMALL
+from simulated_gpu import DEVICE, SimulatedGpu
+from simulated_run import SOURCE, make_repository
+
+from warpsmith.contracts.errors import ExitCode
+from warpsmith.contracts.examination import LISTED, CheckResult
+from warpsmith.device.gpus import Gpu
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def gpu(root: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> SimulatedGpu:
+    """A GPU after all: `command` has taken it away."""
+    workers = SimulatedGpu(root)
+
+    @contextmanager
+    def opened(root: Path, gpu_uuid: str, *, interprets: bool = False) -> Iterator[SimulatedGpu]:
+        yield workers
+
+    found = Gpu(index=0, uuid=DEVICE.uuid, name=DEVICE.name, capability=DEVICE.capability, other_processes=())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root.parent / "cache"))
+    monkeypatch.setattr("warpsmith.stages.check.worker_outside_runs", opened)
+    monkeypatch.setattr("warpsmith.stages.check.gpu_for", lambda device: found)
+    return workers
+
+
+def candidate(root: Path, line: str = "# candidate\n") -> str:
+    (root / "mine.py").write_text((root / SOURCE).read_text() + line)
+    return "mine.py"
+
+
+def test_a_source_that_passes_is_told_in_a_few_lines(root: Path, gpu: SimulatedGpu, command: Command) -> None:
+    ended = command(root, "check", "rms_norm", candidate(root), "--case", SMALL, "--case", LARGE)
+
+    assert ended.exit_code == ExitCode.DONE
+    assert ended.out.startswith("`mine.py` (") and f"), on {DEVICE.name}, seed 0\n" in ended.out
+    assert ended.out.endswith("\n\n**Passed every check at 2 cases.**\n")
+    assert ended.err.splitlines() == [f"{SMALL} (1 of 2)", f"{LARGE} (2 of 2)"]
+
+
+def test_a_rejection_is_exit_5_and_ends_with_the_command(root: Path, gpu: SimulatedGpu, command: Command) -> None:
+    gpu.wrong_result = lambda work: "dx is off" if work.case.name == LARGE else None
+    ended = command(root, "check", "rms_norm", candidate(root), "--case", SMALL, "--case", LARGE, "--quiet")
+
+    assert (ended.exit_code, ended.err) == (ExitCode.REJECTED, "")
+    assert "**Rejected by the check `values`, at 1 of 2 cases.**" in ended.out
+    assert f"| case | {LARGE} |" in ended.out and "| all cases | 1 of 2 passed |" in ended.out
+    assert ended.out.endswith(f"To see it again:\n  warpsmith check rms_norm mine.py --case {LARGE} --seed 0\n")
+
+
+def test_json_is_the_whole_document(root: Path, gpu: SimulatedGpu, command: Command) -> None:
+    ended = command(root, "check", "rms_norm", candidate(root, "import os\n"), "--json")
+
+    result = CheckResult.model_validate_json(ended.out)
+    assert (ended.exit_code, result.passed, result.on) == (ExitCode.REJECTED, False, None)
+    assert [finding.text for finding in result.examination.findings] == ["import os"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("check",), ExitCode.USAGE, "expected a kernel and a file"),
+        (("check", "rms_nrm", "mine.py"), ExitCode.USAGE, "nearest: rms_norm"),
+        (("check", "rms_norm", "yours.py"), ExitCode.USAGE, "yours.py: no such file; . has mine.py"),
+        (("check", "rms_norm", "src"), ExitCode.USAGE, "src is a folder"),
+        (("check", "rms_norm", "mine.py", "--case", "2048x2048-bf15"), ExitCode.USAGE, f"did you mean {SMALL}?"),
+    ],
+    ids=["nothing", "kernel", "file", "folder", "case"],
+)
+def test_what_is_not_there_is_a_usage_error(
+    root: Path, gpu: SimulatedGpu, command: Command, arguments: tuple[str, ...], code: ExitCode, said: str
+) -> None:
+    candidate(root)
+    ended = command(root, *arguments)
+
+    assert (ended.exit_code, ended.out) == (code, "")
+    assert said in ended.told_err
+
+
+def test_every_check_is_listed_with_what_it_is_for(root: Path, command: Command) -> None:
+    told, as_json = command(root, "check", "--list"), command(root, "check", "--list", "--json")
+
+    assert f"| values | {LISTED['values']} |" in told.out.splitlines()
+    assert json.loads(as_json.out) == LISTED
+    assert next(iter(LISTED)) == "admission"
