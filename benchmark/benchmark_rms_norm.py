@@ -44,6 +44,7 @@ CASES = (
     # other dtypes
     _held_out(8192, 4096, DType.FLOAT16),
     _held_out(8192, 4096, DType.FLOAT32),
+    _held_out(1000, 768, DType.FLOAT32),
     # prime sizes, few rows, narrow rows
     _held_out(4093, 4099),
     _held_out(127, 1021, DType.FLOAT16),

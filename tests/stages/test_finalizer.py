@@ -15,9 +15,10 @@ from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ApprovalRequired, PreflightError, Rejected, UsageError
-from warpsmith.contracts.measurement import OPTIMIZED, Timing
+from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalOutcome, FinalResult, RunState, SearchResult
+from warpsmith.contracts.sanitizing import Sanitization, SanitizerError, SanitizerTool
 from warpsmith.measure.worker.protocol import AnyQuestion, Time
 from warpsmith.stages.checkpoints import approve, next_step, state_of
 from warpsmith.stages.runs import Options, begin, take_back_unproven
@@ -105,14 +106,15 @@ def test_the_report_has_the_diff_the_confirmation_and_the_plots(optimized: Run) 
 def test_the_confirmation_asks_a_seed_that_no_search_used(optimized: Run) -> None:
     optimized.finalize()
     asked = {(question.kind, question.seed) for question in optimized.gpu.asked}
-    in_one_process = {(kind, 1000) for kind in ("check", "time", "memory", "host_time", "compilation")}
+    in_one_process = {(kind, 1000) for kind in ("check", "sanitize", "time", "memory", "host_time", "compilation")}
     assert asked == {*in_one_process, ("time", 1001), ("time", 1002)}
 
 
-def test_the_goal_is_confirmed_in_three_cold_processes_and_judged_on_all_of_their_rounds(optimized: Run) -> None:
+def test_the_pair_alone_is_confirmed_in_three_cold_processes_and_judged_on_all_of_their_rounds(optimized: Run) -> None:
     result = optimized.finalize()
     asked = [question for question in optimized.gpu.asked if isinstance(question, Time)]
-    in_goal = [each for each in asked if each.mode is Mode.FULL and each.case.role is Role.TUNING]
+    pair = [each for each in asked if {c.name for c in each.contenders} == {ORIGINAL, OPTIMIZED}]
+    in_goal = [each for each in pair if each.mode is Mode.FULL and each.case.role is Role.TUNING]
     assert {each.seed for each in asked if each not in in_goal} == {1000}
     seeds = {case: sorted(e.seed for e in in_goal if e.case.name == case) for case in {e.case.name for e in in_goal}}
     assert set(map(tuple, seeds.values())) == {(1000, 1001, 1002)}
@@ -200,6 +202,18 @@ def test_a_winner_that_is_wrong_on_new_inputs_is_not_applied(optimized: Run) -> 
     result = optimized.finalize()
     assert result.outcome is FinalOutcome.NOT_CONFIRMED
     assert "wrong result: 2048x2048-bf16, values: dx is off" in result.reason
+    assert optimized.production.read_bytes() == original_of(optimized)
+
+
+def test_a_winner_that_races_is_not_applied(optimized: Run) -> None:
+    def races(text: str, tool: SanitizerTool) -> Sanitization | None:
+        is_found = "LOOP_STAGES" in text and tool is SanitizerTool.RACECHECK
+        return Sanitization(tool=tool, errors=1, first=SanitizerError(kind="Race reported")) if is_found else None
+
+    optimized.gpu.sanitizer_says = races
+    result = optimized.finalize()
+    assert result.outcome is FinalOutcome.NOT_CONFIRMED
+    assert "racecheck: compute-sanitizer counts 1 errors, the first: Race reported" in result.reason
     assert optimized.production.read_bytes() == original_of(optimized)
 
 

@@ -11,9 +11,10 @@ from simulated_run import Run
 from warpsmith.contracts.case import Case, Mode, Role
 from warpsmith.contracts.examination import Examination, Fault
 from warpsmith.contracts.measurement import Contender, Timing, TimingPlan
+from warpsmith.contracts.sanitizing import Sanitization, SanitizerError, SanitizerTool
 from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import Outcome
-from warpsmith.measure.worker.protocol import MeasureCompilation, MeasureMemory, Time
+from warpsmith.measure.worker.protocol import MeasureCompilation, MeasureMemory, Sanitize, Time
 from warpsmith.search.bench import Bench
 from warpsmith.stages.judge import LONGER, Judgement, Rules, Standing, judge
 from warpsmith.verdict.thresholds import Thresholds
@@ -251,3 +252,27 @@ def test_slower_over_too_few_rounds_is_measured_longer_and_then_left_undecided(
         ),
         f"and {comparisons - 3} more comparisons of too few rounds",
     )
+
+
+def test_a_winner_that_reads_beyond_its_memory_is_no_winner(profiled: Run, bench: Bench) -> None:
+    def found_in(text: str, tool: SanitizerTool) -> Sanitization | None:
+        error = SanitizerError(kind="Invalid __global__ read of size 4 bytes", case="64x8192-bf16")
+        return Sanitization(tool=tool, errors=2, first=error) if MARK in text else None
+
+    profiled.gpu.slowdown = lambda work: 0.8 if MARK in work.text else 1.0
+    profiled.gpu.sanitizer_says = found_in
+    found = judged(profiled, bench)
+
+    assert (found.status, found.verdict) == (VariantStatus.INCORRECT, None)
+    assert found.detail == (
+        "wrong result: 64x8192-bf16, memcheck: compute-sanitizer counts 2 errors, the first: "
+        "Invalid __global__ read of size 4 bytes"
+    )
+
+
+def test_only_a_winner_is_watched_and_only_by_memcheck(profiled: Run, bench: Bench) -> None:
+    judged(profiled, bench)
+    assert "sanitize" not in kinds(profiled)
+    profiled.gpu.slowdown = lambda work: 0.8 if MARK in work.text else 1.0
+    judged(profiled, bench, f"{MARK}# faster\n")
+    assert [q.tool for q in profiled.gpu.asked if isinstance(q, Sanitize)] == [SanitizerTool.MEMCHECK]

@@ -13,7 +13,7 @@ from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.sanitizing import Sanitization, SanitizerError, SanitizerTool
 from warpsmith.measure.worker.protocol import Sanitize
 from warpsmith.search.bench import Bench
-from warpsmith.stages.sanitizing import sanitized, small_cases
+from warpsmith.stages.sanitizing import Sanitizer, small_cases
 from warpsmith.workspace.documents import read_document
 
 #: The smallest three, and the only one in fp16.
@@ -37,7 +37,7 @@ def after(bench: Bench, source: SourceRef, *tools: SanitizerTool) -> Correctness
     """The gate's answer after the tools, where the gate found nothing."""
     checks = tuple(CaseCheck(case=case, errors=(), failures=()) for case in bench.spec.cases)
     correctness = Correctness(source_sha256=source.sha256, checks=checks)
-    return sanitized(bench, source, correctness, tools or (SanitizerTool.MEMCHECK,))
+    return Sanitizer.of(bench).examine(source, correctness, tools or (SanitizerTool.MEMCHECK,))
 
 
 def found_in(text: str, tool: SanitizerTool) -> Sanitization | None:

@@ -31,6 +31,8 @@ PURPOSES = {
     "shapes": "axes of no element, of one and of one more give right results where the original's are right",
     "autocast": "the call works under autocast where the original does",
     "compile": "the call works under torch.compile where the original does",
+    "memcheck": "no access out of bounds or misaligned, by compute-sanitizer, where the original has none; of a winner",
+    "racecheck": "no race in shared memory, by compute-sanitizer, where the original has none; of a winner",
 }
 
 #: What is listed: what comes before every case, then the checks.

@@ -12,9 +12,11 @@ from warpsmith.contracts.case import Role
 from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, Contender, SourceRef, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import SearchResult
+from warpsmith.contracts.sanitizing import SanitizerTool
 from warpsmith.search.bench import Bench
 from warpsmith.stages.judge import check_all, measure_compilations, measure_host_times, measure_memories
 from warpsmith.stages.reporting import Confirmation
+from warpsmith.stages.sanitizing import Sanitizer
 from warpsmith.stages.session import Session
 from warpsmith.stages.timings import GUARDED, contenders, pairs, with_providers
 from warpsmith.verdict.decision import Evidence, decide
@@ -39,7 +41,7 @@ def confirm(session: Session, profile: Profile, search: SearchResult) -> Confirm
     )
     winner = SourceRef(path=str(session.workspace.variant(search.winner)), sha256=search.winner_sha256)
     sides = contenders(**{ORIGINAL: bench.original, OPTIMIZED: winner})
-    correctness = check_all(bench, winner)
+    correctness = Sanitizer.of(bench).examine(winner, check_all(bench, winner), SanitizerTool)
     timings: list[Timing] = []
     both: list[Timing] = []
     in_goal = pairs(spec.tuning_cases, [session.request.goal])
@@ -47,9 +49,8 @@ def confirm(session: Session, profile: Profile, search: SearchResult) -> Confirm
     for index, (case, mode) in enumerate(todo):
         session.progress.note(f"confirming {case.name} {mode.value}", index, len(todo))
         plan = None if (case, mode) in in_goal else GUARDED
-        of_both, *of_providers = with_providers(bench, sides, case, mode, plan)
-        timings += [of_both, *of_providers]
-        both.append(of_both)
+        both.append(bench.time(sides, case, mode, plan))
+        timings += with_providers(bench, sides, case, mode, GUARDED) if spec.providers else both[-1:]
     memories = measure_memories(bench, sides)
     evidence = Evidence(
         candidate=OPTIMIZED,

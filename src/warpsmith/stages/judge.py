@@ -21,6 +21,7 @@ from warpsmith.contracts.measurement import (
     Timing,
     TimingPlan,
 )
+from warpsmith.contracts.sanitizing import SanitizerTool
 from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import Outcome, Verdict
 from warpsmith.measure.worker.protocol import (
@@ -34,6 +35,7 @@ from warpsmith.measure.worker.protocol import (
 from warpsmith.search.bench import Bench
 from warpsmith.source.admit import admit
 from warpsmith.stages.examining import fault_of, findings_of
+from warpsmith.stages.sanitizing import Sanitizer
 from warpsmith.stages.timings import (
     COPY,
     GUARDED,
@@ -97,9 +99,7 @@ def judge(bench: Bench, standing: Standing, rules: Rules, original_text: str) ->
         bench.report(f"{standing.name}: checking {len(bench.spec.cases)} cases against float64")
         correctness = check_all(bench, standing.source)
         if not correctness.passed:
-            verdict = decide(Evidence(standing.name, None, rules.goal, correctness), rules.thresholds)
-            found = Examination(correctness=correctness)
-            return Judgement(VariantStatus.INCORRECT, "; ".join(verdict.reasons), examination=found)
+            return _incorrect(standing, rules, correctness)
         return _measure(bench, standing, rules, correctness)
     except WorkerError as error:
         found = Examination(faults=(fault_of(error.failure),), correctness=correctness)
@@ -157,7 +157,17 @@ def _measure(bench: Bench, standing: Standing, rules: Rules, correctness: Correc
         longer = time_pairs(bench, sides, goal_pairs, plan=LONGER)
         timings = longer + timings[len(goal_pairs) :]
         verdict = decide(replace(evidence, timings=timings, longer=True), rules.thresholds)
+    if verdict.outcome is Outcome.ACCEPTED:
+        correctness = Sanitizer.of(bench).examine(standing.source, correctness, (SanitizerTool.MEMCHECK,))
+        if not correctness.passed:
+            return _incorrect(standing, rules, correctness)
     return Judgement(VariantStatus.JUDGED, None, verdict, timings, memories)
+
+
+def _incorrect(standing: Standing, rules: Rules, correctness: Correctness) -> Judgement:
+    verdict = decide(Evidence(standing.name, None, rules.goal, correctness), rules.thresholds)
+    found = Examination(correctness=correctness)
+    return Judgement(VariantStatus.INCORRECT, "; ".join(verdict.reasons), examination=found)
 
 
 def _hopeless(standing: Standing, evidence: Evidence) -> Verdict | None:

@@ -5,33 +5,55 @@ Owns at which cases, and that a source is held to nothing that the original does
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from warpsmith.contracts.case import Case
 from warpsmith.contracts.measurement import CaseCheck, CheckFailure, Correctness, SourceRef
 from warpsmith.contracts.sanitizing import Sanitization, SanitizerTool
 from warpsmith.contracts.target import TargetSpec
-from warpsmith.measure.worker.protocol import Sanitize, WorkerError
+from warpsmith.measure.worker.protocol import Sanitize, TargetRef, Worker, WorkerError, answer_of
 from warpsmith.search.bench import Bench
 
 #: Chosen: beside the smallest of each dtype. Each is watched access by access, a hundred times slower than it runs.
 _SMALLEST_CASES = 3
 
 
-def sanitized(bench: Bench, source: SourceRef, correctness: Correctness, tools: Sequence[SanitizerTool]) -> Correctness:
-    """The gate's answer with a failure where a tool finds an error, or with the reason why it could not be asked."""
-    cases = small_cases(bench.spec)
-    for tool in tools:
-        bench.report(f"{tool.value} at {len(cases)} small cases")
-        found = _asked(bench, source, tool, cases)
-        if found.errors and not (known := _asked(bench, bench.original, tool, cases)).clean:
-            found = _not_held(tool, known)
-        if found.unavailable is not None:
-            bench.report(f"{tool.value}: {found.unavailable}")
-        correctness = correctness.model_copy(
-            update={"checks": tuple(_with(each, found, cases) for each in correctness.checks)}
-        )
-    return correctness
+@dataclass(frozen=True)
+class Sanitizer:
+    """Asks a worker for compute-sanitizer's word on a source of the target, at those cases."""
+
+    worker: Worker
+    target: TargetRef
+    original: SourceRef
+    cases: tuple[Case, ...]
+    seed: int
+    report: Callable[[str], object]
+
+    @classmethod
+    def of(cls, bench: Bench) -> Sanitizer:
+        return cls(bench.worker, bench.target, bench.original, small_cases(bench.spec), bench.seed, bench.report)
+
+    def examine(self, source: SourceRef, correctness: Correctness, tools: Iterable[SanitizerTool]) -> Correctness:
+        """The gate's answer, with a failure where a tool finds an error, or the reason why it could not be asked."""
+        for tool in tools:
+            self.report(f"{tool.value} at {len(self.cases)} small cases")
+            found = self._asked(source, tool)
+            if found.errors and not (known := self._asked(self.original, tool)).clean:
+                found = _not_held(tool, known)
+            if found.unavailable is not None:
+                self.report(f"{tool.value}: {found.unavailable}")
+            checks = tuple(_with(each, found, self.cases) for each in correctness.checks)
+            correctness = correctness.model_copy(update={"checks": checks})
+        return correctness
+
+    def _asked(self, source: SourceRef, tool: SanitizerTool) -> Sanitization:
+        """The answer. A worker that does not come back from the tool says nothing against the source."""
+        question = Sanitize(target=self.target, seed=self.seed, source=source, tool=tool, cases=self.cases)
+        try:
+            return answer_of(self.worker, question, Sanitization)
+        except WorkerError as error:
+            return Sanitization(tool=tool, unavailable=error.failure.in_a_line)
 
 
 def small_cases(spec: TargetSpec) -> tuple[Case, ...]:
@@ -44,15 +66,6 @@ def small_cases(spec: TargetSpec) -> tuple[Case, ...]:
     of_each_dtype = {case.dtype: case for case in reversed(some)}.values()
     chosen = {case.name for case in (*some[:_SMALLEST_CASES], *of_each_dtype)}
     return tuple(case for case in spec.cases if case.name in chosen)
-
-
-def _asked(bench: Bench, source: SourceRef, tool: SanitizerTool, cases: tuple[Case, ...]) -> Sanitization:
-    """The answer. A worker that does not come back from the tool says nothing against the source."""
-    question = Sanitize(target=bench.target, seed=bench.seed, source=source, tool=tool, cases=cases)
-    try:
-        return bench.ask(question, Sanitization)
-    except WorkerError as error:
-        return Sanitization(tool=tool, unavailable=error.failure.in_a_line)
 
 
 def _not_held(tool: SanitizerTool, known: Sanitization) -> Sanitization:

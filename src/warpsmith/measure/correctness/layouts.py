@@ -27,7 +27,7 @@ from warpsmith.measure.correctness.trial import Trial
 
 #: A case whose largest input has no more elements is probed, or the smallest of its dtype up to the second limit.
 #: Chosen: milliseconds each, and a few times 128 MiB of guard zones at most.
-SMALL_ELEMENTS, MOST_ELEMENTS = 1 << 20, 1 << 25
+SMALL_ELEMENTS, MOST_ELEMENTS = 1 << 20, 1 << 24
 #: What a wider tensor has in a row beside the slice. Chosen: aligned rows stay aligned.
 _BESIDE = 32
 

@@ -7,7 +7,9 @@ Owns how they are read and what they are called.
 
 from __future__ import annotations
 
+import functools
 import gc
+import importlib.util
 import os
 import random
 import signal
@@ -90,9 +92,10 @@ def is_plain(value: Any) -> bool:
 def other_threads() -> Iterator[tuple[int, str, str]]:
     """Other threads that run Python, also those that `threading` does not know: ident, function and its file.
 
-    Those that torch starts, to compile or to run a pass backward, do not count.
+    Those that torch starts, to compile or to run a pass backward, do not count, nor does the one that watches the bars
+    of progress (tqdm) that torch draws.
     """
-    own, torch_folder = threading.get_ident(), os.path.dirname(torch.__file__)
+    own = threading.get_ident()
     for ident, innermost in sys._current_frames().items():
         if ident == own:
             continue
@@ -103,8 +106,15 @@ def other_threads() -> Iterator[tuple[int, str, str]]:
             frame = frame.f_back
         codes = [each.f_code for each in reversed(frames)]
         code = next((each for each in codes if each.co_filename != threading.__file__), codes[-1])
-        if not code.co_filename.startswith(torch_folder):
+        if not code.co_filename.startswith(_torchs_folders()):
             yield ident, code.co_name, code.co_filename
+
+
+@functools.cache
+def _torchs_folders() -> tuple[str, ...]:
+    tqdm = importlib.util.find_spec("tqdm")
+    origins = [torch.__file__, *([tqdm.origin] if tqdm and tqdm.origin else [])]
+    return tuple(os.path.dirname(origin) + os.sep for origin in origins)
 
 
 def _hooks(chain: Any) -> tuple[Any, ...]:

@@ -22,6 +22,9 @@ from warpsmith.measure.worker.failures import WrongResult
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.inputs import InputSet
 
+#: What a call gave.
+Outputs = list[Tensor]
+
 #: Chosen: the RMS of what two sources may differ by, as a share of the result's own. It is to find results that belong
 #: to other inputs or are none, in the phase of timing: the gate has judged accuracy.
 BETWEEN_SOURCES = {torch.float64: 1e-3, torch.float32: 1e-2, torch.float16: 3e-2, torch.bfloat16: 1e-1}
@@ -46,55 +49,69 @@ class Proof:
         order = sorted(contenders, key=lambda each: (each.name != ORIGINAL, each.source_path is None, each.name))
         for index, each in enumerate(self.rotation.sets):
             self._refresh(index, each)
-            standard: tuple[str, list[Tensor]] | None = None
-            for contender in order:
-                if contender.name in self.failures or contender.name not in graphs:
-                    continue
-                try:
-                    expected = self._proven(contender, graphs[contender.name], index)
-                    if contender.source_path is not None:
-                        if standard is not None:
-                            _compare(contender.name, expected, *standard)
-                        standard = standard or (contender.name, expected)
-                except Exception as error:  # a contender's code may fail in any way
-                    self.failures[contender.name] = error
+        standard: tuple[str, list[Outputs]] | None = None
+        for contender in order:
+            if contender.name not in graphs:
+                continue
+            try:
+                expected = self._proven(contender, graphs[contender.name])
+                if contender.source_path is not None:
+                    if standard is not None:
+                        _compare(contender.name, expected, *standard)
+                    standard = standard or (contender.name, expected)
+            except Exception as error:  # a contender's code may fail in any way
+                self.failures[contender.name] = error
         return self.failures
 
-    def _proven(self, contender: Implementation, graph: Captured, index: int) -> list[Tensor]:
-        """What an eager call gives on the set of that index. Raises WrongResult where a call of the graph does not."""
-        expected = self._eager(contender, index)
-        calls = {number: places for number, places in graph.places.items() if graph.order[number] == index}
-        forms = [(tuple(out.shape), out.dtype) for out in expected]
-        for places in calls.values():
-            if [(place.shape, place.dtype) for place in places] != forms:
+    def _proven(self, contender: Implementation, graph: Captured) -> list[Outputs]:
+        """What eager calls give, set by set. Raises WrongResult where a call of the graph does not.
+
+        It is replayed twice: one that remembers what it saw last has nothing to do the second time.
+        """
+        expected = self._eager(contender, range(len(self.rotation.sets)))
+        forms = [[(tuple(out.shape), out.dtype) for out in outputs] for outputs in expected]
+        for number, places in graph.places.items():
+            if [(place.shape, place.dtype) for place in places] != forms[graph.order[number]]:
                 raise WrongResult("the graph that was timed gives results of another form than the same call does")
-            poison([place.tensor for place in places], self.rotation.sets[index])
-        self.rotation.restore()
-        graph.refill()
-        graph.graph.replay()
-        torch.cuda.synchronize()
+        written = {number: [place.tensor for place in places] for number, places in graph.places.items()}
+        for _ in range(2):
+            for number, outputs in written.items():
+                poison(outputs, self.rotation.sets[graph.order[number]])
+            self.rotation.restore()
+            graph.refill()
+            graph.graph.replay()
+            torch.cuda.synchronize()
+            self._require(contender, graph, written, expected)
+        return expected
+
+    def _require(
+        self, contender: Implementation, graph: Captured, written: Mapping[int, Outputs], expected: Sequence[Outputs]
+    ) -> None:
+        """Raises WrongResult where a call of the graph wrote what the same call, eager, does not give."""
         off = [
-            (number, position, place.tensor.clone())
-            for number, places in calls.items()
-            for position, place in enumerate(places)
-            if not _same(place.tensor, expected[position])
+            (number, position, out.clone())
+            for number, outputs in written.items()
+            for position, (out, wanted) in enumerate(zip(outputs, expected[graph.order[number]], strict=True))
+            if not _same(out, wanted)
         ]
-        again = self._eager(contender, index) if off else []
+        indices = sorted({graph.order[number] for number, _, _ in off})
+        again = dict(zip(indices, self._eager(contender, indices), strict=True)) if off else {}
         for number, position, found in off:
-            wanted = expected[position]
-            varies = contender.source_path is None or not _same(again[position], wanted)
+            index = graph.order[number]
+            wanted = expected[index][position]
+            varies = contender.source_path is None or not _same(again[index][position], wanted)
             if not close(found, wanted, varies=varies):
                 raise WrongResult(
                     f"the graph that was timed gives another result {position} on fresh values than the same call "
                     f"does, in call {number + 1} of {graph.calls}"
                 )
-        return expected
 
-    def _eager(self, contender: Implementation, index: int) -> list[Tensor]:
+    def _eager(self, contender: Implementation, indices: Sequence[int]) -> list[Outputs]:
+        """What a call on each of those sets gives."""
         contender.activate()
         self.rotation.restore()
-        call = prepared(contender, self.rotations.mode, self.rotation.sets[index : index + 1])
-        return [out.detach().clone() for out in call(0)]
+        call = prepared(contender, self.rotations.mode, [self.rotation.sets[index] for index in indices])
+        return [[out.detach().clone() for out in call(position)] for position in range(len(indices))]
 
     def _refresh(self, index: int, current: InputSet) -> None:
         """Fresh values in the same tensors. What the host knows of them is in the graph already and must not change."""
@@ -130,18 +147,19 @@ def _same(found: Tensor, wanted: Tensor) -> bool:
     return torch.equal(found, wanted) or bool(((found == wanted) | (found.isnan() & wanted.isnan())).all())
 
 
-def _compare(name: str, found: Sequence[Tensor], other: str, expected: Sequence[Tensor]) -> None:
-    """Raises WrongResult where two sources give what no rounding explains."""
-    if [out.shape for out in found] != [out.shape for out in expected]:
-        raise WrongResult(f"{name} was timed with results of other shapes than {other}")
-    for position, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
-        allowed = BETWEEN_SOURCES.get(theirs.dtype)
-        if allowed is None or not theirs.numel():
-            continue
-        left, right = (out.double().nan_to_num(0.0, 0.0, 0.0) for out in (ours, theirs))
-        apart, scale = (float(out.square().mean().sqrt()) for out in (left - right, right))
-        if not apart <= allowed * scale:
-            raise WrongResult(
-                f"the call that was timed gives another result {position} than {other} on fresh values: the difference "
-                f"is {apart / scale if scale else float('inf'):.1%} of it (RMS), {allowed:.1%} allowed"
-            )
+def _compare(name: str, found: Sequence[Outputs], other: str, expected: Sequence[Outputs]) -> None:
+    """Raises WrongResult where two sources give, on any set, what no rounding explains."""
+    for ours, theirs in zip(found, expected, strict=True):
+        if [out.shape for out in ours] != [out.shape for out in theirs]:
+            raise WrongResult(f"{name} was timed with results of other shapes than {other}")
+        for position, (out, wanted) in enumerate(zip(ours, theirs, strict=True)):
+            allowed = BETWEEN_SOURCES.get(wanted.dtype)
+            if allowed is None or not wanted.numel():
+                continue
+            left, right = (each.double().nan_to_num(0.0, 0.0, 0.0) for each in (out, wanted))
+            apart, scale = (float(each.square().mean().sqrt()) for each in (left - right, right))
+            if not apart <= allowed * scale:
+                raise WrongResult(
+                    f"the call that was timed gives another result {position} than {other} on fresh values: the "
+                    f"difference is {apart / scale if scale else float('inf'):.1%} of it (RMS), {allowed:.1%} allowed"
+                )

@@ -2,9 +2,9 @@
 
 By Landlock (https://docs.kernel.org/userspace-api/landlock.html), which takes these rights from a process for good, and
 from all that it starts. Reading, executing and the network stay free. Nothing is held here against chmod, chown and
-touch, which Landlock does not know, against what is changed in a cache that workers share, or against a kernel without
-Landlock: there a tree's changes are seen and put back (tree.py), and a variant can kill the command that asked; the
-next one resumes.
+touch, which Landlock does not know; against what is changed in a cache that workers share; against what root changes
+below /proc, to which CUDA has to write; or against a kernel without Landlock: there a tree's changes are seen and put
+back (tree.py), and a variant can kill the command that asked; the next one resumes.
 """
 
 from __future__ import annotations

@@ -117,9 +117,11 @@ def writable_places(environment: Mapping[str, str], root: Path) -> list[Path]:
         with contextlib.suppress(OSError):  # a home that cannot be written to has no caches
             cache.mkdir(parents=True, exist_ok=True)
     devices = {*Path("/dev").glob("nvidia*"), *(Path("/dev") / name for name in _DEVICES)}
+    # cuInit fails (304) where it cannot name its threads, in /proc/<pid>/task/<tid>/comm, of whichever process asks it
+    names = {Path("/proc")} if Path("/dev/nvidiactl") in devices else set()
     mps = Path(environment.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps")
     ncu_sections = home / "Documents" / "NVIDIA Nsight Compute"
-    there = (place for place in {*caches, *devices, mps, ncu_sections} if place.exists())
+    there = (place for place in {*caches, *devices, *names, mps, ncu_sections} if place.exists())
     repository = root.resolve()
     return sorted(place for place in there if not repository.is_relative_to(place.resolve()))
 
