@@ -86,7 +86,7 @@ WRONG = [
     ),
     pytest.param(
         ("    if n_rows == 0:\n", "    if n_rows == 0 or torch.cuda.is_current_stream_capturing():\n"),
-        r"output: a CUDA graph of the call, gives another result on other values",
+        r"output: a CUDA graph of the call gives another result on other values",
         id="does nothing while it is captured",
     ),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reads an address, which torch.compile cannot trace.
+"""Asks whether x is pinned, which torch.compile cannot trace.
 
 Seen: an honest mistake
 Caught by: compile
@@ -78,6 +78,6 @@ class _LayerNorm(torch.autograd.Function):
 
 def layer_norm(x, w, eps=1e-6):
     """y, (M, N) of the dtype of x, and rstd, (M,) of fp32 and without a gradient. x is (M, N), w (N,)."""
-    if x.data_ptr() == 1:
-        raise ValueError("x has no memory")
+    if x.is_pinned():
+        raise ValueError("x lies in the memory of the host")
     return _LayerNorm.apply(x, w, eps)

@@ -2,7 +2,7 @@
 
 Seen: an honest mistake
 Caught by: gradient layouts
-Because: gradient of x: with an expanded output gradient
+Because: gradient of x: with (an expanded|a transposed) output gradient
 Runs on: cpu
 """
 

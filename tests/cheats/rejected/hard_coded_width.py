@@ -1,8 +1,8 @@
-"""Knows the tuning case only: 17 columns.
+r"""Knows the tuning case only: 17 columns.
 
 Seen: AMD-AGI/GEAK#254
 Caught by: shapes
-Because: with N=1: RMS error
+Because: with N=\d+: RMS error
 Runs on: cpu
 """
 

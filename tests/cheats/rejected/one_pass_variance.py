@@ -2,7 +2,7 @@ r"""Takes the variance as E[x²] - E[x]², which cancels where the mean is large
 
 Seen: an honest mistake
 Caught by: values
-Because: output\[0\]: RMS error
+Because: output\[[01]\]: RMS error
 Runs on: cpu
 """
 

@@ -204,9 +204,10 @@ class WorkerFailure(Contract):
 
     @property
     def in_a_line(self) -> str:
-        """The status and the first line of the message."""
-        first, _, _ = self.message.partition("\n")
-        return f"{self.status}: {first}"
+        """The status and the first line of the message, with the second where the first leads up to it."""
+        first, _, rest = self.message.partition("\n")
+        second = rest.strip().partition("\n")[0] if first.endswith(":") else ""
+        return f"{self.status}: {first} {second}".rstrip()
 
     @property
     def in_short(self) -> str:
