@@ -46,7 +46,7 @@ def test_cases_have_unique_names_and_both_roles(target: Target) -> None:
     names = [case.name for case in target.cases]
     assert len(set(names)) == len(names)
     roles = [case.role for case in target.cases]
-    assert (roles.count(Role.TUNING), roles.count(Role.HELD_OUT)) == (5, 15)
+    assert (roles.count(Role.TUNING), roles.count(Role.HELD_OUT)) == (5, 16)
 
 
 def test_costs_of_one_case_by_hand(target: Target) -> None:

@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 from simulated_run import KERNEL, SOURCE, TARGET_FILE, Told
 
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.measurement import ORIGINAL
+from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult
@@ -136,13 +139,36 @@ def test_the_kernel_is_the_winner_to_the_byte(recording: Recording) -> None:
 
 
 def test_what_the_readme_claims_is_what_the_report_says() -> None:
-    confirmation = read_document(EXAMPLE / "report.json", FinalResult).confirmation
+    """Its rows are those of one comparison, original, optimized and baselines side by side."""
+    report = (EXAMPLE / "report.md").read_text(encoding="utf-8")
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert confirmation is not None
-    rows = {line.split("|")[1].strip(): line for line in readme.splitlines() if "µs |" in line}
-    assert set(rows) == {"2048×2048", "32768×2048", "8192×4096", "8192×8192", "4096×16384"}
-    for case in confirmation.cases:
-        shape = case.case.removesuffix("-bf16").replace("x", "×")
-        if case.mode.value == "backward" and shape in rows:
-            expected = f"| {case.baseline_ms * 1e3:.1f} µs | **{case.variant_ms * 1e3:.1f} µs** |"
-            assert expected in rows[shape]
+    _, _, compared = report.partition("### backward, original, optimized and baselines\n")
+    told = [_cells(line) for line in compared.partition("###")[0].splitlines() if "µs" in line]
+    rows = (_cells(line) for line in readme.splitlines() if "µs |" in line)
+    claimed = {shape: cells for shape, *cells in rows}
+    assert len(told) == len(claimed) == 5
+    for shape, *times in told:
+        original, optimized, *providers = (_microseconds(each) for each in times)
+        before, after = (_ceiling_us(shape) / each for each in (original, optimized))
+        expected = [f"{original:.1f} µs", f"**{optimized:.1f} µs**", *(f"{each:.1f} µs" for each in providers)]
+        assert claimed[shape.removesuffix(" bf16")] == [*expected, f"{before:.0%} → {after:.0%}"]
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _microseconds(cell: str) -> float:
+    return float(cell.partition(" µs")[0])
+
+
+def _ceiling_us(shape: str) -> float:
+    """The least time of the pass backward at that case, by the profile."""
+    name = shape.replace("×", "x").replace(" ", "-")
+    (original,) = (
+        b
+        for b in read_document(EXAMPLE / "profile.json", Profile).baselines
+        if (b.case, b.mode, b.provider) == (name, Mode.BACKWARD, ORIGINAL)
+    )
+    assert original.share_of_ceiling is not None and original.time_ms is not None
+    return original.share_of_ceiling * original.time_ms.value * 1e3
