@@ -79,8 +79,9 @@ def test_json_is_the_whole_document(root: Path, gpu: SimulatedGpu, command: Comm
         (("check", "rms_norm", "yours.py"), ExitCode.USAGE, "yours.py: no such file; . has mine.py"),
         (("check", "rms_norm", "src"), ExitCode.USAGE, "src is a folder"),
         (("check", "rms_norm", "mine.py", "--case", "2048x2048-bf15"), ExitCode.USAGE, f"did you mean {SMALL}?"),
+        (("check", "rms_norm", "mine.py", "--sanitize", "--device", "interpreter"), ExitCode.USAGE, "looks at a GPU"),
     ],
-    ids=["nothing", "kernel", "file", "folder", "case"],
+    ids=["nothing", "kernel", "file", "folder", "case", "sanitizer"],
 )
 def test_what_is_not_there_is_a_usage_error(
     root: Path, gpu: SimulatedGpu, command: Command, arguments: tuple[str, ...], code: ExitCode, said: str

@@ -11,12 +11,12 @@ import sys
 import pytest
 from interrupted_run import REPOSITORY, Ended, InterruptedRun, NewRun
 
-from warpsmith.cli.interruption import MESSAGE
+from warpsmith.cli.interruption import told
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.project.commands import import_path
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-TOLD = f"warpsmith: {MESSAGE}\n"
+TOLD = f"warpsmith: {told()}\n"
 
 #: Sends a signal when a module is about to be imported.
 PROGRAM = """

@@ -8,6 +8,7 @@ import report_fixtures as run
 
 from warpsmith.contracts.examination import LISTED, PURPOSES, CheckResult, Examination, Fault, SourceFinding
 from warpsmith.contracts.measurement import CaseCheck, CheckFailure, Correctness, Element, OutputError
+from warpsmith.contracts.sanitizing import Sanitization, SanitizerTool
 from warpsmith.contracts.variant import Variant, VariantStatus
 from warpsmith.report.pages import render_comparison, render_variant_notes
 from warpsmith.report.rejection import check_page, in_short, purposes_page, rejection_of, skipped_told
@@ -190,7 +191,12 @@ def result(found: Examination, **changes: object) -> CheckResult:
 def test_the_answer_of_a_check_is_as_it_was(golden: Golden) -> None:
     golden("check-rejected.md", check_page(result(incorrect())))
     left_out = {"8192x8192-bf16": "not in float32", "8192x4096-fp16": "not in float32"}
-    passed = result(Examination(correctness=checked()), left_out=left_out, notes=("no pass on a GPU",))
+    asked = (
+        Sanitization(tool=SanitizerTool.MEMCHECK, errors=0),
+        Sanitization(tool=SanitizerTool.RACECHECK, unavailable="it is not installed"),
+    )
+    correctness = checked().model_copy(update={"sanitizations": asked})
+    passed = result(Examination(correctness=correctness), left_out=left_out, notes=("no pass on a GPU",))
     golden("check-passed.md", check_page(passed))
 
 

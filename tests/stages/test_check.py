@@ -17,9 +17,10 @@ from warpsmith.contracts.case import DType
 from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
 from warpsmith.contracts.examination import CheckResult, Fault, SourceFinding
 from warpsmith.contracts.mutants import MutantCheck
+from warpsmith.contracts.sanitizing import Sanitization, SanitizerError, SanitizerTool
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.gpus import Gpu
-from warpsmith.measure.worker.protocol import AnyQuestion, Check, WorkerError, WorkerFailure
+from warpsmith.measure.worker.protocol import AnyQuestion, Check, Sanitize, WorkerError, WorkerFailure
 from warpsmith.project.config import load_config
 from warpsmith.stages.check import IS_THE_ORIGINAL, check
 from warpsmith.stages.check_request import INTERPRETER, Asked
@@ -316,3 +317,36 @@ def test_what_the_interpreter_cannot_run_is_no_rejection(
 def test_the_interpreter_is_not_asked_about_half_precision(gate: Gate) -> None:
     with pytest.raises(Unavailable, match=f"none of those asked for is: {SMALL}"):
         gate(device=INTERPRETER, cases=(SMALL,))
+
+
+def sanitized(gate: Gate) -> list[tuple[SanitizerTool, tuple[str, ...]]]:
+    return [(each.tool, tuple(c.name for c in each.cases)) for each in gate.gpu.asked if isinstance(each, Sanitize)]
+
+
+def test_compute_sanitizer_looks_at_what_passed_where_that_is_asked_for(gate: Gate) -> None:
+    assert gate().passed and sanitized(gate) == []
+    result = gate(cases=(SMALL,), sanitizes=True)
+    assert result.passed and sanitized(gate) == [(tool, (SMALL,)) for tool in SanitizerTool]
+    gate(sanitizes=True)
+    assert {len(cases) for _, cases in sanitized(gate)[2:]} == {4}
+
+
+def test_what_it_finds_is_a_rejection_and_the_command_asks_it_again(gate: Gate) -> None:
+    error = SanitizerError(kind="Race reported between Write and Read", case=SMALL)
+
+    def races(text: str, tool: SanitizerTool) -> Sanitization | None:
+        found = MARK in text and tool is SanitizerTool.RACECHECK
+        return Sanitization(tool=tool, errors=1, first=error) if found else None
+
+    gate.gpu.sanitizer_says = races
+    result = gate(cases=(SMALL,), sanitizes=True)
+    assert not result.passed
+    assert result.examination.first_failure is not None
+    assert result.examination.first_failure[1].check == "racecheck"
+    assert (result.examination.command or "").endswith(f"--case {SMALL} --seed 0 --sanitize")
+
+
+def test_what_was_rejected_is_not_looked_at_again(gate: Gate) -> None:
+    gate.gpu.watch = failing("died", "the worker ended")
+    assert not gate(sanitizes=True).passed
+    assert sanitized(gate) == []

@@ -223,6 +223,7 @@ def check(
     case: Cases = None,
     seed: Annotated[int, typer.Option(help="What random inputs are made from.")] = 0,
     device: Annotated[str | None, typer.Option(help="A GPU, or `interpreter`: float32 cases, on the CPU.")] = None,
+    sanitize: Annotated[bool, typer.Option("--sanitize", help="Then under compute-sanitizer, as a winner is.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="Only tell what is checked.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -235,7 +236,9 @@ def check(
         return list_checks(as_json=as_json)
     if kernel is None or file is None:
         raise UsageError("expected a kernel and a file: warpsmith check KERNEL FILE", next_command="warpsmith list")
-    asked = Asked(file, tuple(case or ()), seed, device or "auto")
+    asked = Asked(file, tuple(case or ()), seed, device or "auto", sanitize)
+    if asked.sanitizes and asked.interprets:
+        raise UsageError("compute-sanitizer looks at a GPU: --sanitize and --device interpreter exclude each other")
     return check(Path.cwd(), kernel, asked, as_json=as_json, quiet=quiet)
 
 

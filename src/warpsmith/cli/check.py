@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from warpsmith.cli import interruption
 from warpsmith.cli.output import print_json, print_markdown
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.examination import LISTED
@@ -15,6 +16,7 @@ from warpsmith.stages.check_request import Asked
 
 def check(start: Path, kernel: str, asked: Asked, *, as_json: bool, quiet: bool) -> int:
     """Exit status 0 where the file passed, 5 where it is rejected. Raises WarpsmithError."""
+    interruption.leaves = "nothing is kept, the same command starts anew"
     from warpsmith.report.rejection import check_page
     from warpsmith.stages.check import check as checked
 

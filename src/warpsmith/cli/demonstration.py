@@ -29,7 +29,7 @@ def demo(start: Path, kernel: str, *, into: Path | None, device: str | None, as_
         gpu_for(device)
     copy = demonstration_copy(root, target, kernel, into)
     _say(f"demonstration copy of {root}: {copy}", quiet)
-    interruption.goes_on_with = f"warpsmith demo {kernel} --into {shlex.quote(str(copy))}"
+    _goes_on_with("demo", kernel, copy)
     flow = _flow(copy, kernel, quiet=quiet)
     result = _driven(flow, device)
     told = {"copy": copy, "report": flow.workspace.report_html, "plots": flow.workspace.plots}
@@ -50,7 +50,7 @@ def record(start: Path, kernel: str, *, into: Path | None, device: str | None, a
     recorded = RecordedRun.of(target, kernel)
     copy = copy_to_record(root, target, kernel, source_of(root, target), into)
     _say(f"measuring in a scratch copy of {root}: {copy}", quiet)
-    interruption.goes_on_with = f"warpsmith record {kernel} --into {shlex.quote(str(copy))}"
+    _goes_on_with("record", kernel, copy)
     flow = _flow(copy, kernel, quiet=quiet)
     result = _driven(flow, device)
     recording, answers = recording_of(flow.workspace, find_target(flow.root, flow.config, kernel))
@@ -73,6 +73,11 @@ def _driven(flow: Flow, device: str | None) -> FinalResult:
     if not flow.workspace.final_result.is_file():
         flow.drive(Options(autonomous=True, device=device))
     return read_document(flow.workspace.final_result, FinalResult)
+
+
+def _goes_on_with(command: str, kernel: str, copy: Path) -> None:
+    again = f"warpsmith {command} {kernel} --into {shlex.quote(str(copy))}"
+    interruption.leaves = f"what was measured is kept; it goes on with: {again}"
 
 
 def _say(text: str, quiet: bool) -> None:

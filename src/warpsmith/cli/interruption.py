@@ -16,9 +16,8 @@ from typing import Any
 #: `contracts.errors.ExitCode.INTERRUPTED`, which is not loaded yet.
 EXIT_CODE = 7
 
-MESSAGE = "interrupted; what was measured is kept, and the same command goes on from here"
-#: What goes on from here where that is another command; set by the command.
-goes_on_with: str | None = None
+#: What an interruption leaves behind, where the command does not set another sentence.
+leaves = "what was measured is kept, and the same command goes on from here"
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -51,9 +50,7 @@ def ignore_signals() -> None:
 
 def told() -> str:
     """What a person is told of an interruption."""
-    return (
-        MESSAGE if goes_on_with is None else f"interrupted; what was measured is kept; it goes on with: {goes_on_with}"
-    )
+    return f"interrupted; {leaves}"
 
 
 def is_on_its_way_out(error: BaseException | None) -> bool:
@@ -73,9 +70,9 @@ def _handle_with(handler: Any) -> None:
 
 def _end(_signal: int, _frame: FrameType | None) -> None:
     try:
-        os.write(2, f"warpsmith: {MESSAGE}\n".encode())
+        os.write(2, f"warpsmith: {told()}\n".encode())
         if "--json" in sys.argv:
-            os.write(1, error_as_json(MESSAGE, EXIT_CODE, None).encode() + b"\n")
+            os.write(1, error_as_json(told(), EXIT_CODE, None).encode() + b"\n")
     finally:
         os._exit(EXIT_CODE)
 

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from warpsmith.contracts.base import Contract, Settings, Sha256
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.mutants import MutantCheck
+from warpsmith.contracts.sanitizing import Sanitization
 
 #: What every contender is compared with, and the name of the winner when it is measured afresh.
 ORIGINAL, OPTIMIZED = "original", "optimized"
@@ -243,12 +244,14 @@ class CaseCheck(Contract):
 class Correctness(Contract):
     """A candidate's source through the gate at every case asked for.
 
-    `mutants` is made where the candidate is the original itself. Empty, it says nothing.
+    `mutants` is made where the candidate is the original itself, `sanitizations` where compute-sanitizer was asked.
+    Empty, they say nothing.
     """
 
     source_sha256: Sha256
     checks: tuple[CaseCheck, ...]
     mutants: tuple[MutantCheck, ...] = ()
+    sanitizations: tuple[Sanitization, ...] = ()
 
     @property
     def passed(self) -> bool:

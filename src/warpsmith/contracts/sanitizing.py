@@ -57,6 +57,12 @@ class Sanitization(Contract):
             raise ValueError(f"{self.errors} errors, unavailable: {self.unavailable}; expected one or the other")
         return self
 
+    def __str__(self) -> str:
+        if self.unavailable is not None:
+            return f"compute-sanitizer's {self.tool.value} says nothing ({self.unavailable})"
+        found = f"counts {self.errors} errors" if self.errors else "finds nothing"
+        return f"compute-sanitizer's {self.tool.value} {found}"
+
     @property
     def clean(self) -> bool:
         """Whether the tool ran and found nothing."""

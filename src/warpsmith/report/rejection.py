@@ -69,6 +69,7 @@ def check_page(result: CheckResult) -> str:
         "count": len(found.checks),
         "rejection": None if result.passed else rejection_of(found),
         "skipped": skipped_told(found),
+        "sanitized": _sanitized_told(found),
         "left_out": _grouped(result.left_out),
     }
     return render("check.md.j2", values)
@@ -157,6 +158,12 @@ def _errors_told(error: OutputError) -> str:
 
 def _told_fault(fault: Fault) -> str:
     return fault.in_a_line if fault.case is None else f"{fault.case}, {fault.in_a_line}"
+
+
+def _sanitized_told(found: Examination) -> list[str]:
+    """What compute-sanitizer's tools said; why one says nothing stands among what was skipped."""
+    asked = found.correctness.sanitizations if found.correctness else ()
+    return [str(each) for each in asked if each.unavailable is None]
 
 
 def _last_words(found: Examination) -> str:

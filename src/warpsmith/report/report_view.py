@@ -216,7 +216,7 @@ def sureness(context: ReportContext) -> tuple[str, ...]:
             f"procedure: {100 * floor:.2f}%. Of a single case it is more."
         )
     if context.correctness is not None:
-        lines.append(_correctness_line(context))
+        lines += [_correctness_line(context), *_sanitizer_lines(context)]
     if context.result.tests is not None:
         tests = context.result.tests
         counts = ", ".join(f"{count} {outcome}" for outcome, count in tests.counts.items())
@@ -250,6 +250,12 @@ def _correctness_line(context: ReportContext) -> str:
     if failed:
         return f"Wrong at {len(failed)} of {len(checks)} cases against float64: {', '.join(failed)}."
     return f"Correct at all {len(checks)} cases against float64, outputs and gradients, as accurate as the original."
+
+
+def _sanitizer_lines(context: ReportContext) -> list[str]:
+    """A sentence for each of compute-sanitizer's tools that was asked of the winner."""
+    found = context.correctness.sanitizations if context.correctness else ()
+    return [f"{each}, at the smallest case of each dtype and the three smallest of all." for each in found]
 
 
 def _range(counts: list[int]) -> str:

@@ -15,6 +15,7 @@ from warpsmith.contracts.case import Case
 from warpsmith.contracts.errors import PreflightError, Unavailable
 from warpsmith.contracts.examination import CheckResult, Examination, Fault
 from warpsmith.contracts.measurement import CaseCheck, Correctness, SourceRef
+from warpsmith.contracts.sanitizing import SanitizerTool
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.gpus import Gpu
 from warpsmith.measure.worker.protocol import Check, Describe, TargetRef, Worker, WorkerError, answer_of
@@ -25,6 +26,7 @@ from warpsmith.source.encoding import decoded
 from warpsmith.stages.check_request import INTERPRETER, Asked, cases_of, content_of
 from warpsmith.stages.examining import fault_of, findings_of, with_command
 from warpsmith.stages.preflight import refuse_unfit, refuse_wrong_reference
+from warpsmith.stages.sanitizing import Sanitizer, small_cases
 from warpsmith.stages.session import NO_GPU, gpu_for, source_ref, target_ref, text_of, worker_outside_runs
 from warpsmith.workspace.lock import gpu_lock
 
@@ -76,6 +78,7 @@ def check(root: Path, config: ProjectConfig, kernel: str, asked: Asked, tell: Ca
             refuse_wrong_reference(spec, found.checks)
             if found.passed:
                 _expect_fit(worker, sides, spec, cases, asked)
+                found = _sanitized(found, worker, sides, spec, asked, tell) if asked.sanitizes else found
     return CheckResult(
         kernel=kernel,
         source=spec.source,
@@ -155,6 +158,17 @@ def _examined(
     had_a_turn = len(checks) + len(faults)
     unanswered = {case.name: f"no turn after: {faults[-1].in_a_line}" for case in cases[had_a_turn:]}
     return Examination(faults=tuple(faults), correctness=correctness), unanswered
+
+
+def _sanitized(
+    found: Examination, worker: Worker, sides: Sides, spec: TargetSpec, asked: Asked, tell: Callable[[str], None]
+) -> Examination:
+    """What passed, after compute-sanitizer's tools: at the cases that were named, else at small ones."""
+    assert found.correctness is not None
+    cases = tuple(case for case in spec.cases if case.name in asked.cases) or small_cases(spec)
+    sanitizer = Sanitizer(worker, sides.target, sides.original, cases, asked.seed, tell)
+    correctness = sanitizer.examine(sides.candidate, found.correctness, SanitizerTool)
+    return found.model_copy(update={"correctness": correctness})
 
 
 def _expect_fit(worker: Worker, sides: Sides, spec: TargetSpec, cases: tuple[Case, ...], asked: Asked) -> None:

@@ -21,12 +21,16 @@ INTERPRETED_DTYPES = frozenset({DType.FLOAT32})
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line asked for: a source, and cases by their names; none is all of them."""
+    """What the command line asked for: a source, and cases by their names; none is all of them.
+
+    `sanitizes`: compute-sanitizer looks on too, at the cases that were named, else at small ones.
+    """
 
     file: Path
     cases: tuple[str, ...] = ()
     seed: int = 0
     device: str = "auto"
+    sanitizes: bool = False
 
     @property
     def interprets(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 
 from warpsmith.contracts.examination import Examination, Fault, SourceFinding
+from warpsmith.contracts.sanitizing import SanitizerTool
 from warpsmith.measure.worker.protocol import WorkerFailure
 from warpsmith.source.admit import refusals
 from warpsmith.source.interface import LINE_OF_ORIGINAL
@@ -41,8 +42,13 @@ def with_command(found: Examination, kernel: str, file: str, *, seed: int, devic
     else:
         case = [] if found.first_case is None else ["--case", found.first_case]
         words = ["check", kernel, file, *case, "--seed", str(seed)]
+        words += ["--sanitize"] if _by_sanitizer(found) else []
     words += [] if device == "auto" else ["--device", device]
     return found.model_copy(update={"command": shlex.join(["warpsmith", *words])})
+
+
+def _by_sanitizer(found: Examination) -> bool:
+    return found.first_failure is not None and found.first_failure[1].check in {tool.value for tool in SanitizerTool}
 
 
 def reproducible(found: Examination | None, session: Session, number: int) -> Examination | None:

@@ -37,14 +37,15 @@ class Sanitizer:
     def examine(self, source: SourceRef, correctness: Correctness, tools: Iterable[SanitizerTool]) -> Correctness:
         """The gate's answer, with a failure where a tool finds an error, or the reason why it could not be asked."""
         for tool in tools:
-            self.report(f"{tool.value} at {len(self.cases)} small cases")
+            self.report(f"{tool.value}: compute-sanitizer at {len(self.cases)} cases")
             found = self._asked(source, tool)
             if found.errors and not (known := self._asked(self.original, tool)).clean:
                 found = _not_held(tool, known)
             if found.unavailable is not None:
                 self.report(f"{tool.value}: {found.unavailable}")
             checks = tuple(_with(each, found, self.cases) for each in correctness.checks)
-            correctness = correctness.model_copy(update={"checks": checks})
+            asked = (*correctness.sanitizations, found)
+            correctness = correctness.model_copy(update={"checks": checks, "sanitizations": asked})
         return correctness
 
     def _asked(self, source: SourceRef, tool: SanitizerTool) -> Sanitization:
