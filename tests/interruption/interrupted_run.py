@@ -53,11 +53,15 @@ NEVER: At = ("", 0)
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit code (negative for the signal that killed it), what it said, events until then."""
+    """How a command ended: its exit code (negative for the signal that killed it), what it said, events until then.
+
+    `changes` are the events that change something, and `writes` the middles of what is written.
+    """
 
     code: int
     output: str
     events: int
+    changes: int
     writes: int
 
 

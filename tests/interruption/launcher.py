@@ -59,12 +59,14 @@ EVENTS = frozenset(
     }
 )
 
+#: Those of them that only look. To be killed between two looks is to be killed before the next change.
+LOOKS = frozenset({"os.listdir", "os.scandir"})
 
 #: Two widths tuned and one between them.
 CASES = ("8192x4096-bf16", "8192x8192-bf16", "8192x2048-bf16")
 
-#: All events, and writes.
-COUNTS = struct.Struct("qq")
+#: All events, those that change something, and writes.
+COUNTS = struct.Struct("qqq")
 
 Play = Callable[[dict[str, Any]], None]
 
@@ -72,9 +74,9 @@ Play = Callable[[dict[str, Any]], None]
 class Events:
     """Counts what the process does, each kind for itself and all together, and at one event sends itself a signal.
 
-    `at` is the event's kind and number, from 1 on; kind "" counts all, and "write" are the middles of what is
-    written. With `again` every event from there on brings another signal. The counts of all events and of writes
-    survive the process in `told`.
+    `at` is the event's kind and number, from 1 on; kind "" counts all, "change" those that change something, and
+    "write" are the middles of what is written. With `again` every event from there on brings another signal. The
+    counts of all events, of changes and of writes survive the process in `told`.
     """
 
     def __init__(self, told: mmap.mmap, at: tuple[str, int], signal_number: int, again: bool) -> None:
@@ -87,15 +89,16 @@ class Events:
         os.write = self.halved(os.write)  # type: ignore[assignment]
         os.fdopen = self.opened  # type: ignore[assignment]
 
-    def audited(self, event: str, _arguments: Any) -> None:
+    def audited(self, event: str, arguments: Any) -> None:
         if event in EVENTS:
-            self.happen(event)
+            self.happen(event, changes=event not in LOOKS and (event != "open" or opened_to_change(*arguments)))
 
-    def happen(self, event: str, before: Callable[[], object] | None = None) -> None:
-        self.counts.update(("", event))
-        COUNTS.pack_into(self.told, 0, self.counts[""], self.counts["write"])
+    def happen(self, event: str, before: Callable[[], object] | None = None, *, changes: bool = True) -> None:
+        kinds = ("", event, "change") if changes else ("", event)
+        self.counts.update(kinds)
+        COUNTS.pack_into(self.told, 0, self.counts[""], self.counts["change"], self.counts["write"])
         kind, number = self.at
-        if self.again if self.reached else kind in ("", event) and self.counts[kind] == number:
+        if self.again if self.reached else kind in kinds and self.counts[kind] == number:
             self.reached = True
             if before is not None:
                 before()
@@ -124,6 +127,10 @@ class Events:
                 return counted(self.fileno(), bytes(data))
 
         return io.BufferedWriter(File(descriptor, "w"))
+
+
+def opened_to_change(_path: Any, _mode: str | None, flags: int) -> bool:
+    return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
 def simulate() -> Play:
@@ -213,14 +220,15 @@ def serve(play: Play) -> None:
     gc.freeze()  # what is imported need not be looked through in every fork
     for line in iter(sys.stdin.readline, ""):
         order = json.loads(line)
-        COUNTS.pack_into(told, 0, 0, 0)
+        COUNTS.pack_into(told, 0, 0, 0, 0)
         pid = os.fork()
         if pid == 0:
             replies.close()
             run(order, told, play)
         _, status = os.waitpid(pid, 0)
-        events, writes = COUNTS.unpack_from(told)
-        reply = {"code": os.waitstatus_to_exitcode(status), "events": events, "writes": writes}
+        events, changes, writes = COUNTS.unpack_from(told)
+        code = os.waitstatus_to_exitcode(status)
+        reply = {"code": code, "events": events, "changes": changes, "writes": writes}
         replies.write(json.dumps(reply) + "\n")
         replies.flush()
 

@@ -67,8 +67,8 @@ def killed_again_and_again(
 
 
 def moment(draw: random.Random, whole: Ended, *, first: bool) -> At:
-    """Any event of a whole run, as often as not the middle of a write; a run that is gone on with has fewer."""
-    kind, number = draw.choice([("", whole.events), ("write", whole.writes)])
+    """Any change of a whole run, as often as not the middle of a write; a run that is gone on with has fewer."""
+    kind, number = draw.choice([("change", whole.changes), ("write", whole.writes)])
     return kind, draw.randint(1, number if first else number // 2)
 
 
@@ -130,9 +130,9 @@ def test_killed_at_one_event_after_the_other_a_winner_that_fails_its_tests_is_ta
 
 
 def killed_at_every_event(run: InterruptedRun, first: int) -> Ended:
-    """The end of a run that is killed at its event number `first`, then at the next one, until there is none."""
+    """The end of a run that is killed at its change number `first`, then at the next one, until there is none."""
     at = first
-    while (ended := run.go_on(("", at))).code == -signal.SIGKILL:
+    while (ended := run.go_on(("change", at))).code == -signal.SIGKILL:
         run.check_nothing_is_running()
         run.check_production()
         at += 1
@@ -141,7 +141,7 @@ def killed_at_every_event(run: InterruptedRun, first: int) -> Ended:
 
 
 def applying(run: InterruptedRun) -> int:
-    """The number of the event at which a winner begins to be applied: before that, finalize only reads."""
+    """The number of the change at which a winner begins to be applied: before that, finalize leaves it alone."""
     ended = run.go_on(("os.chmod", 1))
     assert (ended.code, run.workspace.last_event()["event"]) == (-signal.SIGKILL, "applying")
-    return ended.events - 3
+    return ended.changes - 3

@@ -9,6 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsmith.cli.options import (
+    AsJson,
+    Cache,
+    Cases,
+    Device,
+    Fresh,
+    Goal,
+    Kernel,
+    MaxVariants,
+    OnlyGpu,
+    Quiet,
+    RunId,
+    TargetGpu,
+)
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import ExitCode, UsageError
@@ -25,28 +39,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Kernel = Annotated[str, typer.Argument(help="The kernel's name, as `warpsmith list` shows it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
-Goal = Annotated[Mode | None, typer.Option(help="What is to get faster: one pass, or forward then backward.")]
-Device = Annotated[
-    str | None,
-    typer.Option(help="GPU: auto (a recording is replayed where there is none), an index, a UUID, or `recorded`."),
-]
-OnlyGpu = Annotated[str | None, typer.Option("--device", help="GPU: auto, an index, or a UUID.")]
-TargetGpu = Annotated[
-    str | None, typer.Option(help="Also compile for this GPU without having it, such as H200 or RTX 4090.")
-]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Move the run that is there to history and begin anew.")]
-Cache = Annotated[
-    L2 | None, typer.Option("--l2", help="What timed calls find in L2: nothing of their inputs (cold), or them (warm).")
-]
-RunId = Annotated[
-    str | None, typer.Option("--run", help="An earlier run, by its id or how it begins; `status` lists them.")
-]
-Cases = Annotated[list[str] | None, typer.Option("--case", help="A case by its name; may be repeated; else all.")]
-MaxVariants = Annotated[int | None, typer.Option(min=1, help="How many variants to try at most (8).")]
 
 
 @app.command()

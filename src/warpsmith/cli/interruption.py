@@ -16,8 +16,9 @@ from typing import Any
 #: `contracts.errors.ExitCode.INTERRUPTED`, which is not loaded yet.
 EXIT_CODE = 7
 
-#: What an interruption leaves behind, where the command does not set another sentence.
-leaves = "what was measured is kept, and the same command goes on from here"
+KEPT = "what was measured is kept, and the same command goes on from here"
+#: What an interruption leaves behind; set by a command of which something else is true.
+leaves = KEPT
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -36,6 +37,8 @@ def end_at_a_signal() -> None:
 
 def raise_at_a_signal() -> None:
     """From here on a signal raises Signalled, once: those that come while it is on its way out change nothing."""
+    global leaves
+    leaves = KEPT
     _handle_with(_raise)
     sys.unraisablehook = _unraisable
 
