@@ -120,7 +120,6 @@ ADMITTED = {
     "a private helper": ("class Scale", "def _settings(n):\n    return n\n\n\nclass Scale"),
     "annotations": ("def scale(x, factor=2):", "def scale(x: torch.Tensor, factor: int = 2) -> torch.Tensor:"),
     "a matrix product in a kernel": ("tl.load(x_ptr + offsets) * 2", "tl.dot(offsets, offsets)"),
-    "attributes of its own objects": (LAUNCH, LAUNCH + "    x.tag = 1\n"),
 }
 
 

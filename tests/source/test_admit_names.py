@@ -81,6 +81,18 @@ REFUSED: dict[str, tuple[Added, str]] = {
     "a kernel run by Python": (body("_scale_kernel.fn(x)"), "line 15: uses fn"),
     "printing": (body("print(x)"), "line 15: uses print"),
     "an identity": (body("id(x)"), "line 15: uses id"),
+    "an identity by its hash": (body("hash(x)"), "line 15: uses hash"),
+    "whether a kernel was launched": (
+        body("_scale_kernel.hash"),
+        "line 15: reads hash, which tells what was done before",
+    ),
+    "whether a context was entered": (body("torch.no_grad().prev"), "line 15: reads prev, which tells what was done"),
+    "values that an enumeration remembers": (top("from enum import IntFlag"), "line 4: imports enum.IntFlag"),
+    "entries that come about by reading": (
+        body("import collections\ncollections.defaultdict(int)"),
+        "line 16: uses collections.defaultdict, which the original does not; what is read of it stays in it",
+    ),
+    "names of dimensions": (body("x.rename_('a')"), "line 15: uses rename_"),
     "a phase": (body("'pytest' in __import__('sys').modules"), "line 15: uses __import__"),
     "evaluation by annotations": (
         body("import typing\ntyping.get_type_hints(x)"),
@@ -134,6 +146,17 @@ REFUSED: dict[str, tuple[Added, str]] = {
     "a fall-back by finally": (
         body("try:\n    scale(x)\nfinally:\n    return x"),
         "line 15: wraps a launch in try and except in scale",
+    ),
+    "a fall-back by an item": (
+        body("try:\n    x[0]\nexcept KeyError:\n    pass"),
+        "line 15: wraps a launch in try and except in scale",
+    ),
+    "a fall-back by a property": (
+        Added(
+            "class _K:\n    @property\n    def shape(self):\n        return 0\n",
+            "try:\n    _K().shape\nexcept KeyError:\n    pass",
+        ),
+        "wraps a launch in try and except in scale",
     ),
     "a fall-back at import": (
         top("try:\n    _f = scale\nexcept Exception:\n    _f = None"),

@@ -133,9 +133,11 @@ REFUSED: dict[str, tuple[Added, str]] = {
         "line 5: _W[0] may hold a tensor from import on",
     ),
     "a count": (Added("_N = [0]", "_N[0] += 1"), "counts in _N, which outlives the call; a variant does the same"),
-    "a count by assignment": (Added("_N = [0]", "_N[0] = _N[0] + 1"), "keeps _N[0] between calls"),
-    "a count by a name between": (Added("_N = {}", "n = _N.get(0, 0)\n_N[0] = n + 1"), "keeps _N[0] between calls"),
-    "a count by the key": (Added("_N = {}", "_N[len(_N)] = 1"), "keeps _N[len(_N)] between calls"),
+    "a count by assignment": (Added("_N = [0]", "_N[0] = _N[0] + 1"), "does more with _N[0] than a memo needs"),
+    "a count by a name between": (
+        Added("_N = {}", "n = _N.get(0, 0)\n_N[0] = n + 1"),
+        "does more with _N[0] than a memo needs",
+    ),
     "a count by append": (Added("_N = []", "_N.append(1)"), "counts in _N, which outlives the call"),
     "a count by an iterator": (Added("_N = iter(range(9))", "next(_N)"), "_N holds an iterator, which counts calls"),
     "a count by itertools": (
@@ -169,8 +171,6 @@ ADMITTED: dict[str, Added] = {
     "settings by shape": Added(
         f"{PICK}\n\n_C = {{}}", "n = x.shape[-1]\nif n not in _C:\n    _C[n] = _pick(n)\nblock, warps = _C[n]"
     ),
-    "settings by shape, written out": Added("_C = {}", "_C[x.shape] = (128, 4 if x.numel() < 1024 else 8)"),
-    "settings by setdefault": Added(f"{PICK}\n\n_C = {{}}", "_C.setdefault(x.numel(), _pick(x.numel()))"),
     "settings by a cached function": top(f"import functools\n\n\n@functools.lru_cache(maxsize=None)\n{PICK}"),
     "a cached look-up of the GPU": top(
         "import functools\n\n\n@functools.cache\ndef _sms(index):\n"
@@ -202,7 +202,22 @@ ADMITTED: dict[str, Added] = {
         "        ctx.save_for_backward(x)\n        return x"
     ),
     "an object while it is made": top("class _C:\n    def __init__(self, x):\n        self.x = x"),
-    "a plain mark on an argument": body("x.tag = 1"),
+    "a context that a helper is given": top(
+        "def _keep(ctx, x):\n    ctx.x, ctx.n = x, 1\n\n\nclass _F(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, x):\n        _keep(ctx, x)\n        return x"
+    ),
+    "numbers and tensors that are added to": Added(
+        "_W = {17: 1}",
+        "w = _W.get(x.shape[1], 4)\nw *= 2\nb = _W[17]\nb *= x.numel()\nn, *_ = x.shape\nn += w\n"
+        "z = x.float()\nz += y\nz *= w\nparts = [1]\nparts += list(x.shape)\nfor part in parts:\n    part *= 2",
+    ),
+    "an object that inherits from one of its own": top(
+        "class _A:\n    pass\n\n\nclass _B(_A):\n    def __init__(self, n):\n        self.n = n"
+    ),
+    "a module": top(
+        "class _M(torch.nn.Module):\n    def __init__(self, n):\n        super().__init__()\n        self.n = n\n\n"
+        "    def forward(self, x):\n        return x if self.training else [p for p in self.parameters()]"
+    ),
     "immutable defaults": top("def _f(x, n=(1, 2), dtype=torch.float32, eps=float('inf')):\n    return x"),
 }
 

@@ -43,8 +43,8 @@ _AUTOCAST = _words("custom_fwd custom_bwd")
 #: What may be read of a module. A module that is in no entry may not be named at all.
 _MEMBERS: Mapping[str, frozenset[str]] = {
     BUILTINS: _words("""
-        abs all any bool callable classmethod complex dict divmod enumerate filter float frozenset getattr hasattr hash
-        int isinstance issubclass iter len list map max min next object pow property range repr reversed round set slice
+        abs all any bool callable classmethod complex dict divmod enumerate filter float frozenset getattr hasattr int
+        isinstance issubclass iter len list map max min next object pow property range repr reversed round set slice
         sorted staticmethod str sum super tuple type zip NotImplemented Ellipsis __debug__ __name__ __doc__
         ArithmeticError AssertionError AttributeError BaseException Exception ImportError IndexError KeyError
         LookupError ModuleNotFoundError NotImplementedError OverflowError RuntimeError StopIteration TypeError
@@ -76,13 +76,13 @@ _MEMBERS: Mapping[str, frozenset[str]] = {
         Any AnyStr Callable ClassVar Dict Final FrozenSet Generic Iterable Iterator List Literal Mapping NamedTuple
         NewType NoReturn Optional ParamSpec Protocol Sequence Set Tuple Type TypedDict TypeAlias TypeVar Union Annotated
         TYPE_CHECKING cast overload final"""),
-    "collections": _words("ChainMap Counter OrderedDict defaultdict deque namedtuple"),
+    "collections": _words("ChainMap Counter OrderedDict deque namedtuple"),
     "collections.abc": _words("""
         Callable Collection Container Hashable Iterable Iterator Mapping MutableMapping MutableSequence Sequence Set
         Sized"""),
     "contextlib": _words("nullcontext"),
     "dataclasses": _words("dataclass field fields replace astuple asdict KW_ONLY"),
-    "enum": _words("Enum IntEnum Flag IntFlag StrEnum auto unique"),
+    "enum": _words("Enum IntEnum StrEnum auto unique"),
     "types": _words("MappingProxyType SimpleNamespace NoneType"),
 }  # fmt: skip
 #: Modules of which all is allowed but private names and these.
@@ -126,6 +126,10 @@ _INSTEAD: Mapping[str, str] = {
     "triton.testing": "a variant measures nothing",
     "builtins.print": "take it out before the kernel is measured",
     "builtins.id": "what depends on an object's identity is a cache by another name",
+    "builtins.hash": "what depends on an object's identity is a cache by another name",
+    "collections.defaultdict": "what is read of it stays in it, and counts calls; use a dict",
+    "enum.Flag": "it remembers every value that was asked for; use Enum or numbers",
+    "enum.IntFlag": "it remembers every value that was asked for; use Enum or numbers",
 }
 _OF_TORCH = (
     "of torch a variant may use dtypes, constructors, views, copies, autograd.Function, custom_fwd and custom_bwd, the "

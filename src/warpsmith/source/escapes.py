@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from warpsmith.source.allowed import is_allowed, is_member
 from warpsmith.source.interface import Finding
+from warpsmith.source.lifetimes import PLAIN_ATTRIBUTES, own_functions
 from warpsmith.source.names import BUILTINS, attribute_read_by_name
 from warpsmith.source.syntax import FunctionNode, name_of
 from warpsmith.source.uses import Code
@@ -32,7 +33,13 @@ _ESCAPES = _words("""
     register_post_accumulate_grad_hook register_forward_hook register_forward_pre_hook record_stream wait_stream
     wait_event cuda_stream elapsed_time _version _backward_hooks _base as_subclass _make_subclass pre_run_hooks
     add_pre_run_hook get_capture_scope warmup preload _do_compile next_functions register_prehook
-    device_caches used_global_vals create_binder _unsafe_update_src gr_frame with_traceback""")
+    device_caches used_global_vals create_binder _unsafe_update_src gr_frame with_traceback _value2member_map_ rename_
+    refine_names""")
+#: Attributes of objects of torch's and Triton's own that say what was done with them before: a kernel's hash is there
+#: once it was launched, a context manager knows the state that it found, an autograd context what was saved last.
+_REMEMBERED = _words("""
+    hash _hash cache_key nargs bench_time configs_timings best_config prev prev_idx to_save saved_for_forward
+    dirty_tensors non_differentiable""")
 _PRODUCTS = _words("""
     matmul mm bmm addmm baddbmm addbmm einsum linear tensordot inner mv addmv addr outer ger dot vdot chain_matmul
     scaled_dot_product_attention _scaled_mm _int_mm conv1d conv2d conv3d conv_transpose1d conv_transpose2d""")
@@ -59,6 +66,11 @@ def attributes(code: Code) -> Iterator[Finding]:
         dunder = _DUNDER.fullmatch(attribute) and attribute not in _HARMLESS_DUNDERS
         if dunder or (attribute in _ESCAPES and node not in code.in_kernels):
             yield node.lineno, f"uses {attribute}, which leads to what is not the kernel's own"
+        elif attribute in _REMEMBERED and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+            yield (
+                node.lineno,
+                f"reads {attribute}, which tells what was done before this call",
+            )
     for each in ast.walk(code.tree):
         if isinstance(each, ast.Name) and _DUNDER.fullmatch(each.id) and each.id not in _HARMLESS_DUNDERS:
             yield each.lineno, f"uses {each.id}, which leads to what is not the kernel's own"
@@ -184,12 +196,24 @@ def guarded_launches(code: Code) -> Iterator[Finding]:
 
 
 def _may_launch(code: Code, node: ast.AST) -> bool:
-    """Whether it is a call of what is no library's, or names a function that a library could call."""
+    """Whether it is a call of what is no library's, names a function that a library could call, or reads an item or
+    attribute of an object of the source's, which may run its code or fail where a key is missing."""
     if isinstance(node, ast.Call):
         return not code.names.origins(node.func)
+    if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Load):
+        return not _is_of_a_library(code, node)
     if isinstance(node, ast.Name):
         return any(isinstance(each.node, FunctionNode | ast.ClassDef) for each in code.names.bindings_of(node)[0])
     return isinstance(node, ast.Lambda)
+
+
+def _is_of_a_library(code: Code, node: ast.expr) -> bool:
+    """Whether it is read of what an import gives, or is a fact of a tensor such as `x.device` and `x.shape[0]`."""
+    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+        if isinstance(node, ast.Attribute) and node.attr in PLAIN_ATTRIBUTES - own_functions(code):
+            return True
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return bool(code.names.origins(node))
 
 
 def allocators(code: Code) -> Iterator[Finding]:

@@ -9,8 +9,10 @@ import ast
 from collections.abc import Iterator
 
 from warpsmith.source.interface import Finding
+from warpsmith.source.lifetimes import AUTOGRAD, CONTAINERS
 from warpsmith.source.names import BUILTINS, attribute_read_by_name
-from warpsmith.source.retained import AUTOGRAD, CONTAINERS, KEEPING, is_loose_iterator
+from warpsmith.source.puts import KEEPING
+from warpsmith.source.retained import is_loose_iterator
 from warpsmith.source.syntax import FunctionNode
 from warpsmith.source.uses import Code
 

@@ -51,13 +51,14 @@ def again(bout: Bout) -> Iterator[CheckFailure]:
 
 
 def backward_again(bout: Bout) -> Iterator[CheckFailure]:
-    """A second pass backward over the same graph gives what the first gave, where the original's does."""
+    """A second pass backward over the same graph, from gradients with the other sign, gives the first one's with the
+    other sign, where the original's does."""
     trial, name = bout.trial, "backward again"
     if not trial.output_gradients:
         return
     limits = limits_of(bout.errors)
     theirs = attempt_of_original(lambda: _second_backward(bout.original, trial), trial, name)
-    if isinstance(theirs, str) or any(differences(theirs, bout.known.results, limits)):
+    if isinstance(theirs, str) or any(differences(theirs, _negated(bout.known.results), limits)):
         bout.skipped[name] = theirs if isinstance(theirs, str) else "the original's second pass gives something else"
         return
     ours = attempt(lambda: _second_backward(bout.candidate, trial), trial)
@@ -65,7 +66,7 @@ def backward_again(bout: Bout) -> Iterator[CheckFailure]:
         message = f"fails in a second pass backward (retain_graph), the original does not: {ours}"
         yield CheckFailure(check=name, message=message)
         return
-    for part, worst in differences(ours, bout.found.results, limits):
+    for part, worst in differences(ours, _negated(bout.found.results), limits):
         yield _failure(name, part, "a second pass backward (retain_graph) gives another result", worst)
 
 
@@ -73,7 +74,15 @@ def _second_backward(side: Implementation, trial: Trial) -> Results:
     outputs = trial.forward(side)
     trial.backward(side, outputs, retain=True)
     trial.gradient_memory.restore()
+    for gradient in trial.output_gradients.values():
+        gradient.neg_()
     return trial.kept(trial.backward(side, outputs))
+
+
+def _negated(results: Results) -> Results:
+    """What comes of output gradients with the other sign: gradients are linear in them."""
+    is_gradient = {name: name.startswith("gradient of ") for name in results}
+    return {name: -part if is_gradient[name] and part is not None else part for name, part in results.items()}
 
 
 def other_values(bout: Bout) -> Iterator[CheckFailure]:
