@@ -188,6 +188,13 @@ def result(found: Examination, **changes: object) -> CheckResult:
     return made.model_copy(update=changes)
 
 
+def test_of_many_reasons_some_are_told_and_the_rest_counted() -> None:
+    many = tuple(SourceFinding(message=f"uses name{n}", line=n, text=f"name{n}()") for n in range(1, 41))
+    told = check_page(result(Examination(findings=many))).splitlines()
+    assert [line for line in told if line.startswith("- ")][-2:] == ["- line 12: uses name12", "- and 28 more"]
+    assert sum("name" in line and "()" in line for line in told) == 12
+
+
 def test_the_answer_of_a_check_is_as_it_was(golden: Golden) -> None:
     golden("check-rejected.md", check_page(result(incorrect())))
     left_out = {"8192x8192-bf16": "not in float32", "8192x4096-fp16": "not in float32"}

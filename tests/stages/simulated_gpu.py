@@ -153,6 +153,8 @@ class SimulatedGpu:
     launches_nothing: bool = False
     original_rms: float = 1e-4
     mutants: tuple[MutantCheck, ...] = ()
+    #: what checks leave out, by their names
+    skipped: dict[str, str] = field(default_factory=dict)
     sanitizer_says: Callable[[str, SanitizerTool], Sanitization | None] = lambda text, tool: None
     watch: Callable[[AnyQuestion], None] = lambda question: None
     asked: list[AnyQuestion] = field(default_factory=list)
@@ -215,6 +217,7 @@ class SimulatedGpu:
                     case=case,
                     errors=(self._error(),),
                     failures=() if failure is None else (CheckFailure(check="values", message=failure),),
+                    skipped=self.skipped,
                 )
             )
         return Correctness(source_sha256=question.candidate.sha256, checks=tuple(checks), mutants=self.mutants)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from warpsmith.device.gpus import Gpu
 from warpsmith.measure.worker.protocol import AnyQuestion, Check, Sanitize, WorkerError, WorkerFailure
 from warpsmith.project.config import load_config
 from warpsmith.stages.check import IS_THE_ORIGINAL, check
-from warpsmith.stages.check_request import INTERPRETER, Asked
+from warpsmith.stages.check_request import INTERPRETER, LARGEST_BYTES, Asked
 
 MARK = "# candidate\n"
 #: Where the candidate lies, as a person gave it.
@@ -106,7 +107,7 @@ def test_a_right_source_passes_at_every_case_and_the_repository_is_as_it_was(gat
 
     assert (result.passed, result.on, result.cases, result.notes) == (True, DEVICE.name, CASES_IN_ORDER, ())
     assert gate.checked == list(CASES_IN_ORDER)
-    assert gate.told[0] == f"{CASES_IN_ORDER[0]} (1 of {len(CASES)})"
+    assert gate.told[:2] == ["each case is given 600 s at most", f"{CASES_IN_ORDER[0]} (1 of {len(CASES)})"]
     assert gate.opened == [(DEVICE.uuid, False)]
     assert sorted(gate.root.rglob("*")) == before
 
@@ -254,8 +255,17 @@ def test_a_file_that_is_none_is_told_before_a_worker_is_started(gate: Gate) -> N
     gate.source(MARK)
     folder, binary = gate.root, gate.root.parent / "binary.py"
     binary.write_bytes(b"\xff\xfe\x00")
+    pipe, dangling, large = (gate.root.parent / name for name in ("pipe.py", "dangling.py", "large.py"))
+    os.mkfifo(pipe)
+    dangling.symlink_to("nowhere.py")
+    with large.open("wb") as file:
+        file.truncate(LARGEST_BYTES + 1)
 
     for path, said in (
+        (pipe, "is no regular file"),
+        (Path("/dev/zero"), "is no regular file"),
+        (dangling, "is a link to nowhere.py, which is not there"),
+        (large, "has 10000001 bytes, more than a source of 10000000 at most"),
         (gate.root.parent / "candidat.py", f"no such file; .* has {CANDIDATE}"),
         (folder, "is a folder"),
         (binary, "expected utf-8, found the byte 0xff"),
@@ -317,6 +327,21 @@ def test_what_the_interpreter_cannot_run_is_no_rejection(
 def test_the_interpreter_is_not_asked_about_half_precision(gate: Gate) -> None:
     with pytest.raises(Unavailable, match=f"none of those asked for is: {SMALL}"):
         gate(device=INTERPRETER, cases=(SMALL,))
+
+
+def test_a_pass_in_the_interpreter_where_no_kernel_ran_is_none(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    described = gate.gpu._describe
+    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question)))
+    gate.gpu.original_rms = 1e-6
+    gate.gpu.skipped = {"own kernels": "the original launches no kernel of its own here"}
+    with pytest.raises(Unavailable, match="launches no kernel on CPU tensors") as none:
+        gate(device=INTERPRETER)
+    assert "the file is not examined" in none.value.message
+    assert none.value.next_command is not None and none.value.next_command.endswith("(on a machine with a GPU)")
+    assert gate().passed, "on a GPU a kernel may be left out, and the report says that nothing was asked of it"
+
+    gate.gpu.wrong_result = lambda work: "y is off"
+    assert not gate(device=INTERPRETER).passed
 
 
 def sanitized(gate: Gate) -> list[tuple[SanitizerTool, tuple[str, ...]]]:

@@ -15,6 +15,8 @@ from warpsmith.report.templates import render
 
 #: Failures beside the first that are told in a line each; the rest are counted.
 SHOWN_FAILURES = 6
+#: Reasons of admission that are told; the rest are counted.
+SHOWN_FINDINGS = 12
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,12 @@ def rejection_of(found: Examination) -> Rejection:
     failures = [*(found.correctness.failures if found.correctness else ()), *map(_told_fault, found.faults)]
     others = [" ".join(told.split()) for told in failures[1:]]
     more = len(others) - SHOWN_FAILURES
+    shown, hidden = found.findings[:SHOWN_FINDINGS], len(found.findings) - SHOWN_FINDINGS
+    own = [each for each in shown if each.line and each.text and not each.of_original]
     return Rejection(
         head=_head(found),
-        findings=tuple(_placed(each) for each in found.findings),
-        lines="\n".join(f"{each.line:>5}  {each.text}" for each in found.findings if each.line and each.text),
+        findings=(*map(_placed, shown), *((f"and {hidden} more",) if hidden > 0 else ())),
+        lines="\n".join(f"{each.line:>5}  {each.text}" for each in own),
         facts=_facts(found),
         others=(*others[:SHOWN_FAILURES], *((f"and {more} more",) if more > 0 else ())),
         last_words="" if found.first_failure else _last_words(found),

@@ -18,6 +18,7 @@ from warpsmith.contracts.measurement import CaseCheck, Correctness, SourceRef
 from warpsmith.contracts.sanitizing import SanitizerTool
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.gpus import Gpu
+from warpsmith.measure.worker.process import TIME_LIMIT_S
 from warpsmith.measure.worker.protocol import Check, Describe, TargetRef, Worker, WorkerError, answer_of
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.discover import find_target
@@ -77,6 +78,7 @@ def check(root: Path, config: ProjectConfig, kernel: str, asked: Asked, tell: Ca
             left_out |= unanswered
             refuse_wrong_reference(spec, found.checks)
             if found.passed:
+                _expect_kernels(found, kernel, asked)
                 _expect_fit(worker, sides, spec, cases, asked)
                 found = _sanitized(found, worker, sides, spec, asked, tell) if asked.sanitizes else found
     return CheckResult(
@@ -142,6 +144,7 @@ def _examined(
     """The candidate at every case, and why some had no turn."""
     checks: list[CaseCheck] = []
     faults: list[Fault] = []
+    tell(f"each case is given {TIME_LIMIT_S['check']:g} s at most")
     for number, case in enumerate(cases, start=1):
         tell(f"{case.name} ({number} of {len(cases)})")
         question = Check(
@@ -184,6 +187,16 @@ def _expect_fit(worker: Worker, sides: Sides, spec: TargetSpec, cases: tuple[Cas
             f"the original fails beside itself: {error.failure.in_short}",
             next_command=f"edit {shlex.quote(sides.target.path)}",
         ) from error
+
+
+def _expect_kernels(found: Examination, kernel: str, asked: Asked) -> None:
+    """In the interpreter tensors are on the CPU, where a kernel may be left out. Raises Unavailable."""
+    if asked.interprets and all("own kernels" in check.skipped for check in found.checks):
+        raise Unavailable(
+            "the original launches no kernel on CPU tensors, so that Triton's interpreter had nothing to run and the "
+            "file is not examined",
+            next_command=f"warpsmith check {kernel} {shlex.quote(str(asked.file))}   (on a machine with a GPU)",
+        )
 
 
 def _expect_its_fault(error: WorkerError, sides: Sides, asked: Asked) -> None:

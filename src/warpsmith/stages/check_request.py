@@ -19,6 +19,10 @@ INTERPRETER = "interpreter"
 INTERPRETED_DTYPES = frozenset({DType.FLOAT32})
 
 
+#: Chosen: a hundred times what a long source has.
+LARGEST_BYTES = 10_000_000
+
+
 @dataclass(frozen=True)
 class Asked:
     """What the command line asked for: a source, and cases by their names; none is all of them.
@@ -41,8 +45,14 @@ def content_of(file: Path) -> bytes:
     """The bytes of the file that was asked for. Raises UsageError where it is no file with text in it."""
     if file.is_dir():
         raise UsageError(f"{file} is a folder; a check is of one source file; {beside(file / 'x')}")
+    if file.is_symlink() and not file.exists():
+        raise UsageError(f"{file} is a link to {file.readlink()}, which is not there")
     if not file.exists():
         raise UsageError(f"{file}: no such file; {beside(file)}")
+    if not file.is_file():
+        raise UsageError(f"{file} is no regular file; a check is of one source file")
+    if (size_bytes := file.stat().st_size) > LARGEST_BYTES:
+        raise UsageError(f"{file} has {size_bytes} bytes, more than a source of {LARGEST_BYTES} at most")
     try:
         content = read_source(file)
         decoded(content, str(file))

@@ -86,6 +86,7 @@ def failures(gate: Any, made: Make, monkeypatch: pytest.MonkeyPatch) -> Callable
     def run(text: str, original: str = ORIGINAL) -> list[tuple[str, str]]:
         sides = made("candidate", text), made("original", original)
         (found,) = gates.check(*sides, target_of(gate), [gate.case()], device=torch.device("cpu"), seed=1)
+        assert ("own kernels" in found.skipped) == (original.count("_kernel[") == 0)
         return [(failure.check, failure.message) for failure in found.failures]
 
     return run

@@ -28,6 +28,8 @@ def own_kernels(bout: Bout) -> Iterator[CheckFailure]:
     source = bout.candidate.source_path
     if source is None:
         return
+    if not any(known.of_file(bout.original.source_path) for known in bout.known.launches.values()):
+        bout.skipped["own kernels"] = "the original launches no kernel of its own here"
     for name, known in bout.known.launches.items():
         theirs, found = known.of_file(bout.original.source_path), bout.found.launches.get(name)
         if theirs and found is not None and not found.of_file(source):
