@@ -108,3 +108,18 @@ def test_an_output_in_an_inputs_memory_is_compared_as_it_was_returned(gate: Any)
     found = of(gate, in_place, reference=doubled, forward_only=True, overwrites=("x",))
 
     assert {each.mutant for each in found if not each.refused} == set()
+
+
+def test_a_mutant_that_is_the_result_to_the_bit_is_no_hole_however_long_the_tail_of_its_errors(gate: Any) -> None:
+    def with_a_tail(inputs: Inputs) -> Tensor:
+        scale = torch.full_like(inputs["x"], 2.0)
+        scale[..., 0] = 2.05
+        return inputs["x"] * scale
+
+    found = of(gate, with_a_tail, gate.case(DType.BFLOAT16, 1, 48), reference=doubled, forward_only=True)
+
+    (transposed,) = (each for each in found if each.mutant == "transposed")
+    assert (transposed.passed, transposed.skipped) == (
+        False,
+        "it is the right result at this case, to within a rounding",
+    )

@@ -31,6 +31,8 @@ _BLOCK = 16
 #: Bits of the mantissa of the next dtype down: bfloat16's below fp32 and fp16, float8_e4m3's below bfloat16.
 _LOWER_BITS = {torch.float64: 23, torch.float32: 7, torch.float16: 7, torch.bfloat16: 3}
 
+_RIGHT = "it is the right result at this case, to within a rounding"
+
 
 def mutants(
     target: Target, cases: Sequence[Case], original: Implementation, *, device: torch.device, seed: int
@@ -58,6 +60,9 @@ def _of_part(bout: Bout, part: str, result: Tensor) -> Iterator[MutantCheck]:
         if isinstance(mutant, str):
             yield _check(bout, part, name, skipped=mutant)
             continue
+        if torch.equal(mutant.to(result.dtype), result):
+            yield _check(bout, part, name, skipped=_RIGHT)
+            continue
         refused, error = _refused(bout, part, result, mutant.to(result.dtype))
         skipped = None if refused or error is None else _says_nothing(name, error, result.dtype)
         yield _check(bout, part, name, refused=refused, skipped=skipped)
@@ -83,7 +88,7 @@ def _says_nothing(mutant: str, error: OutputError, dtype: torch.dtype) -> str | 
     epsilon = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
     equal = error.floor + epsilon / 2 * error.scale
     if error.rms <= equal and error.max <= TAIL_FLOOR * equal:
-        return "it is the right result at this case, to within a rounding"
+        return _RIGHT
     if mutant in (LOWER_PRECISION, ONE_PERCENT) and error.rms <= RMS_MULTIPLE * error.original_rms + error.floor:
         sizes = f"{error.original_rms:.3g} (RMS), the mutant's {error.rms:.3g}"
         return f"the original's own error is nearly as large: {sizes}"
