@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from warpsmith.source.paths import is_made_of
 from warpsmith.source.plain import Plainness
-from warpsmith.source.syntax import FunctionNode
+from warpsmith.source.syntax import FunctionNode, is_name, mentions, names_read
 from warpsmith.source.uses import Code
 
 
@@ -70,11 +70,9 @@ class Filling:
         """The names whose values all come about where the key is missing; others may bring something along."""
         found = {self._question.answer} if self._question.answer else set()
         for name in self._bound - found:
-            using = [
-                each for each in (*self._work, self._store) if any(_is_name(node, name) for node in ast.walk(each))
-            ]
+            using = [each for each in (*self._work, self._store) if mentions(each, name)]
             first = using[0] if using else None
-            reads = isinstance(first, ast.Assign) and any(_is_name(node, name) for node in ast.walk(first.value))
+            reads = isinstance(first, ast.Assign) and mentions(first.value, name)
             if (isinstance(first, ast.Assign) and not reads) or self._is_bound_within(name, using):
                 found.add(name)
         return found
@@ -82,7 +80,7 @@ class Filling:
     def _is_bound_within(self, name: str, statements: list[ast.stmt]) -> bool:
         """Whether the function gives a name no value but in these statements."""
         inside = {node for each in statements for node in ast.walk(each)}
-        everywhere = [node for node in ast.walk(self._function()) if _is_name(node, name)]
+        everywhere = [node for node in ast.walk(self._function()) if is_name(node, name)]
         stores = [node for node in everywhere if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
         parameters = [node for node in ast.walk(self._function()) if isinstance(node, ast.arg) and node.arg == name]
         return not parameters and all(node in inside for node in stores)
@@ -118,8 +116,7 @@ class Filling:
         elif question.answer in self._held:
             differ -= {question.answer}
         for statement in question.rest:
-            read = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and _is_read(node)}
-            if not isinstance(statement, ast.Assign) or read & differ:
+            if not isinstance(statement, ast.Assign) or names_read(statement) & differ:
                 break
             differ -= {node.id for each in statement.targets for node in ast.walk(each) if isinstance(node, ast.Name)}
         inside = {node for each in (question.test, *question.missing, *question.there) for node in ast.walk(each)}
@@ -144,10 +141,6 @@ def _is_quiet(statement: ast.stmt, *, in_loop: bool = False) -> bool:
     return isinstance(statement, ast.Pass) or (
         isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     )
-
-
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _is_read(node: ast.Name) -> bool:

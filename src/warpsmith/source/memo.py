@@ -16,6 +16,7 @@ from warpsmith.source.interface import Finding
 from warpsmith.source.names import BUILTINS
 from warpsmith.source.paths import is_made_of
 from warpsmith.source.plain import Plainness
+from warpsmith.source.syntax import blocks, is_name
 from warpsmith.source.uses import Code
 
 _OTHERWISE = (
@@ -99,10 +100,8 @@ def _asked_after(code: Code, call: ast.Call) -> ast.AST:
 
 
 def _following(code: Code, statement: ast.AST) -> list[ast.stmt]:
-    parent = code.parent(statement)
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and statement in block:
+    for block in blocks(code.parent(statement)):
+        if statement in block:
             return block[block.index(statement) + 1 :]
     return []
 
@@ -113,7 +112,7 @@ def _question(code: Code, statement: ast.If, table: str) -> Question | None:
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
         return None
     (op,), answer = test.ops, None
-    if isinstance(op, ast.In | ast.NotIn) and _is_name(test.comparators[0], table):
+    if isinstance(op, ast.In | ast.NotIn) and is_name(test.comparators[0], table):
         key: ast.expr | None = test.left
     else:
         none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
@@ -143,12 +142,8 @@ def _answer(code: Code, statement: ast.If, left: ast.expr, table: str) -> tuple[
     if not (is_get and isinstance(name, ast.Name)):
         return None, None
     assert isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
-    proper = _is_name(value.func.value, table) and len(value.args) == 1 and not value.keywords
+    proper = is_name(value.func.value, table) and len(value.args) == 1 and not value.keywords
     return (name.id, value.args[0]) if proper else (None, None)
-
-
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _is_filled(code: Code, plain: Plainness, asks: ast.AST, table: str, target: ast.Subscript | None = None) -> bool:
@@ -161,7 +156,7 @@ def _is_filled(code: Code, plain: Plainness, asks: ast.AST, table: str, target: 
         for each in question.missing
         if isinstance(each, ast.Assign)
         for item in each.targets
-        if isinstance(item, ast.Subscript) and _is_name(item.value, table)
+        if isinstance(item, ast.Subscript) and is_name(item.value, table)
     ]
     if len(stores) != 1 or ast.dump(stores[0][1].slice) != ast.dump(question.key):
         return False

@@ -78,7 +78,7 @@ class Source:
         while current is not scope:
             parent = self.parents[current]
             if isinstance(current, ast.stmt):
-                for block in _blocks(parent):
+                for block in blocks(parent):
                     if any(statement is current for statement in block):
                         yield block, next(i for i, statement in enumerate(block) if statement is current)
             current = parent
@@ -91,7 +91,8 @@ class Source:
         return node
 
 
-def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The lists of statements that a statement, or the module, holds itself."""
     for field in ("body", "orelse", "finalbody"):
         block = getattr(node, field, None)
         if isinstance(block, list):
@@ -136,8 +137,12 @@ def last_name(node: ast.AST) -> str:
     return (dotted(node) or "").rpartition(".")[2]
 
 
+def is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
 def mentions(node: ast.AST, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+    return any(is_name(each, name) for each in ast.walk(node))
 
 
 def names_read(node: ast.AST) -> set[str]:

@@ -195,7 +195,7 @@ def _expect_kernels(found: Examination, kernel: str, asked: Asked) -> None:
         raise Unavailable(
             "the original launches no kernel on CPU tensors, so that Triton's interpreter had nothing to run and the "
             "file is not examined",
-            next_command=f"warpsmith check {kernel} {shlex.quote(str(asked.file))}   (on a machine with a GPU)",
+            next_command=asked.on_a_gpu(kernel),
         )
 
 

@@ -17,8 +17,6 @@ from warpsmith.stages.bench_request import beside, named_of
 INTERPRETER = "interpreter"
 #: Chosen: what the interpreter computes as a GPU does. Its bfloat16 is wrong (triton 3.6, 3.7).
 INTERPRETED_DTYPES = frozenset({DType.FLOAT32})
-
-
 #: Chosen: a hundred times what a long source has.
 LARGEST_BYTES = 10_000_000
 
@@ -39,6 +37,10 @@ class Asked:
     @property
     def interprets(self) -> bool:
         return self.device == INTERPRETER
+
+    def on_a_gpu(self, kernel: str) -> str:
+        """The command that examines the file where there is one."""
+        return f"warpsmith check {kernel} {shlex.quote(str(self.file))}   (on a machine with a GPU)"
 
 
 def content_of(file: Path) -> bytes:
@@ -81,6 +83,6 @@ def cases_of(asked: Asked, kernel: str, spec: TargetSpec) -> tuple[tuple[Case, .
         among = "those asked for" if asked.cases else f"the cases of {spec.name}"
         raise Unavailable(
             f"Triton's interpreter is relied on in float32 alone, and none of {among} is: {', '.join(left_out)}",
-            next_command=f"warpsmith check {kernel} {shlex.quote(str(asked.file))}   (on a machine with a GPU)",
+            next_command=asked.on_a_gpu(kernel),
         )
     return tuple(case for case in cases if case.name not in left_out), left_out

@@ -9,7 +9,7 @@ writes is read where it lies, for the tensors that were captured are gone: other
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -34,12 +34,11 @@ _SEED_OFFSET = 500_000_003
 
 @dataclass
 class Proof:
-    """The graphs of one placement. `failures` gets what stands against a contender."""
+    """Of the graphs of one placement, on fresh values made from `seed`."""
 
     rotations: RotationMaker
     rotation: Rotation
     seed: int
-    failures: dict[str, BaseException] = field(default_factory=dict)
 
     def of(self, graphs: Mapping[str, Captured], contenders: Sequence[Implementation]) -> dict[str, BaseException]:
         """Contender -> why its graph is disproved. The original goes first, and sources are compared with it.
@@ -49,6 +48,7 @@ class Proof:
         order = sorted(contenders, key=lambda each: (each.name != ORIGINAL, each.source_path is None, each.name))
         for index, each in enumerate(self.rotation.sets):
             self._refresh(index, each)
+        failures: dict[str, BaseException] = {}
         standard: tuple[str, list[Outputs]] | None = None
         for contender in order:
             if contender.name not in graphs:
@@ -60,8 +60,8 @@ class Proof:
                         _compare(contender.name, expected, *standard)
                     standard = standard or (contender.name, expected)
             except Exception as error:  # a contender's code may fail in any way
-                self.failures[contender.name] = error
-        return self.failures
+                failures[contender.name] = error
+        return failures
 
     def _proven(self, contender: Implementation, graph: Captured) -> list[Outputs]:
         """What eager calls give, set by set. Raises WrongResult where a call of the graph does not.
