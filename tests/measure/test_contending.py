@@ -15,7 +15,7 @@ from warpsmith.measure.worker.protocol import TargetRef, Time
 
 TARGET = """
 import torch
-from warpsmith.contracts.case import Case, Cost, DType
+from warpsmith.contracts.case import Case, Cost, DType, Mode
 from warpsmith.contracts.target import Target
 
 
@@ -33,6 +33,7 @@ target = Target(
     call=lambda module, inputs: module.call(inputs["x"]),
     reference=lambda inputs: inputs["x"],
     cost=lambda case, mode: Cost(bytes_moved=1, flops=0),
+    modes=(Mode.FORWARD,),
     cases=(Case(axes={"N": 4}, dtype=DType.FLOAT32),),
     providers={"torch": baseline},
 )

@@ -28,5 +28,8 @@ Cache = Annotated[
 RunId = Annotated[
     str | None, typer.Option("--run", help="An earlier run, by its id or how it begins; `status` lists them.")
 ]
-Cases = Annotated[list[str] | None, typer.Option("--case", help="A case by its name; may be repeated; else all.")]
+Cases = Annotated[
+    list[str] | None,
+    typer.Option("--case", help="A case by its name, such as 8192x4096-bf16; may be repeated; else all."),
+]
 MaxVariants = Annotated[int | None, typer.Option(min=1, help="How many variants to try at most (8).")]

@@ -32,10 +32,10 @@ class Target:
         call: (module, inputs) -> tensor or tuple of tensors. Takes the kernel from the module it is
             handed, so that any variant can stand beside the original.
         reference: inputs -> the same outputs, by plain torch. It is handed inputs upcast to float64.
-        cost: (case, mode) -> least bytes and operations.
+        cost: (case, mode) -> least bytes and operations; of FULL, those of both passes together.
         cases: tuning and held-out cases.
         modes: the modes that exist; a kernel with no gradient has FORWARD only.
-        differentiable: names of the inputs whose gradients count.
+        differentiable: names of the inputs whose gradients count; at least one, where there is a mode but FORWARD.
         overwrites: names of the inputs that a call overwrites.
         unprobed: the gate's probes that the kernel is not made for, by name: "N=0", "NaN" (in any input), "NaN in x",
             "autocast". The original decides what a candidate is held to, so that this is needed only where it breaks

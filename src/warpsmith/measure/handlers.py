@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from warpsmith.contracts.base import Contract, Settings
+from warpsmith.contracts.case import Case, Cost, Mode
 from warpsmith.contracts.device import DeviceFacts, Environment
 from warpsmith.contracts.measurement import (
     Compilation,
@@ -112,12 +113,22 @@ def _describe(question: Describe) -> TargetSpec:
         modes=target.modes,
         differentiable=target.differentiable,
         overwrites=target.overwrites,
-        costs={case.name: {mode: target.cost(case, mode) for mode in target.modes} for case in target.cases},
+        costs={case.name: {mode: _cost(target, case, mode) for mode in target.modes} for case in target.cases},
         providers=available,
         missing_providers=missing,
         tests=target.tests,
         plot_axis=target.plot_axis,
     )
+
+
+def _cost(target: Target, case: Case, mode: Mode) -> Cost:
+    try:
+        return target.cost(case, mode)
+    except Exception as error:  # the user's function may fail in any way
+        raise _bad_target(
+            f"cost fails for case {case.name}, mode {mode.value}: {type(error).__name__}: {error}; mode full is "
+            "forward and backward together, and a mode that is not there is left out of `modes`"
+        ) from error
 
 
 def _providers(target: Target) -> tuple[tuple[str, ...], dict[str, str]]:

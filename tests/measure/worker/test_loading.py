@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.contracts.case import Cost
+from warpsmith.contracts.case import Cost, Mode
 from warpsmith.contracts.measurement import Contender, SourceRef
 from warpsmith.contracts.target import Target
 from warpsmith.measure.worker.loading import load_implementation, load_target
@@ -89,3 +89,22 @@ def test_a_target_file_without_a_target_says_what_it_must_define(tmp_path: Path)
     path.write_text("target = 3\n")
     with pytest.raises(WorkerError, match=r"must define `target = Target\(...\)`; found int"):
         load_target(str(path))
+
+
+FORWARD_ALONE = """
+from warpsmith import Case, Cost, DType, Mode, Target
+
+target = Target(
+    name="k", source="kernel.py", module="kernel", make_inputs=dict, call=print, reference=print,
+    cost=lambda case, mode: {Mode.FORWARD: Cost(bytes_moved=1, flops=1)}[mode],
+    cases=(Case(axes={"N": 4}, dtype=DType.FLOAT32),), modes=(Mode.FORWARD,),
+)
+"""
+
+
+def test_a_pass_backward_of_which_no_gradient_counts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "target.py").write_text(FORWARD_ALONE)
+    assert load_target(str(tmp_path / "target.py")).modes == (Mode.FORWARD,)
+    (tmp_path / "target.py").write_text(FORWARD_ALONE.replace("(Mode.FORWARD,)", "(Mode.FORWARD, Mode.BACKWARD)"))
+    with pytest.raises(WorkerError, match="has a pass backward, but `differentiable` names no input: name those"):
+        load_target(str(tmp_path / "target.py"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import SETTINGS_NAME, Contender, SourceRef
 from warpsmith.contracts.target import Inputs, Target
 from warpsmith.measure.worker.implementation import Implementation
@@ -49,6 +50,12 @@ def load_target(path: str) -> Target:
     target = getattr(module, "target", None)
     if not isinstance(target, Target):
         raise _failure("bad_target", f"{path} must define `target = Target(...)`; found {type(target).__name__}")
+    if set(target.modes) != {Mode.FORWARD} and not target.differentiable:
+        raise _failure(
+            "bad_target",
+            f"{path} has a pass backward, but `differentiable` names no input: name those whose gradients count, or "
+            "say modes=(Mode.FORWARD,)",
+        )
     return target
 
 
