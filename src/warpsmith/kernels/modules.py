@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from warpsmith.kernels.layer_norm import layer_norm
 from warpsmith.kernels.rms_norm import CASTINGS, rms_norm
+from warpsmith.kernels.softmax import softmax
 
 
 class RMSNorm(nn.Module):
@@ -19,15 +21,20 @@ class RMSNorm(nn.Module):
         offset: float = 0.0,
         casting: str = "llama",
         elementwise_affine: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        if not _is_width(hidden_size):
+            raise ValueError(f"RMSNorm: hidden_size must be an int of at least 1, found {hidden_size!r}")
         if casting not in CASTINGS:
             raise ValueError(f"RMSNorm: casting must be one of {CASTINGS}, found {casting!r}")
         self.hidden_size = hidden_size
         self.eps = eps
         self.offset = offset
         self.casting = casting
-        self.weight = nn.Parameter(torch.full((hidden_size,), 1.0 - offset)) if elementwise_affine else None
+        weight = torch.full((hidden_size,), 1.0 - offset, device=device, dtype=dtype) if elementwise_affine else None
+        self.weight = None if weight is None else nn.Parameter(weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., hidden_size) in; the same shape and dtype out. Raises as rms_norm does."""
@@ -40,3 +47,47 @@ class RMSNorm(nn.Module):
             f"{self.hidden_size}, eps={self.eps}, offset={self.offset}, casting={self.casting!r}, "
             f"elementwise_affine={self.weight is not None}"
         )
+
+
+class LayerNorm(nn.LayerNorm):
+    """torch.nn.LayerNorm over the last dimension, computed by layer_norm: same parameters, same state."""
+
+    def __init__(
+        self,
+        normalized_shape: int,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        if not _is_width(normalized_shape):
+            raise ValueError(f"LayerNorm: normalized_shape must be an int of at least 1, found {normalized_shape!r}")
+        super().__init__(normalized_shape, eps, elementwise_affine, bias, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., normalized_shape) in; the same shape and dtype out. Raises as layer_norm does."""
+        if x.shape[-1:] != self.normalized_shape:
+            (width,) = self.normalized_shape
+            raise ValueError(f"LayerNorm: expected a last dimension of {width}, found shape {tuple(x.shape)}")
+        return layer_norm(x, self.weight, self.bias, self.eps)
+
+
+class Softmax(nn.Module):
+    """torch.nn.Softmax over the last dimension, computed by softmax."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        if dim != -1:
+            raise ValueError(f"Softmax: dim must be -1, the last dimension, found {dim!r}")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., N) in; the same shape and dtype out. Raises as softmax does."""
+        return softmax(x)
+
+    def extra_repr(self) -> str:
+        return "dim=-1"
+
+
+def _is_width(size: object) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and size >= 1
