@@ -64,6 +64,12 @@ def test_every_contender_has_a_row_at_every_case_and_mode(benched: Benched, gpu:
     assert str(result.origin) == "measured"
 
 
+def test_device_time_alone_asks_for_nothing_else(benched: Benched, gpu: SimulatedGpu) -> None:
+    result = benched(cases=(SMALL,), device_time_only=True)
+    assert all(row.time_ms and (row.peak_bytes, row.host_us) == (None, None) for row in result.rows)
+    assert {question.kind for question in gpu.asked} <= {"describe", "identify", "inspect", "time"}
+
+
 def test_a_speedup_is_over_the_original_with_its_interval(benched: Benched, gpu: SimulatedGpu) -> None:
     result = benched(cases=(LARGE,), modes=(Mode.FORWARD,))
     original, torch = row_of(result, "original", case=LARGE), row_of(result, "torch", case=LARGE)

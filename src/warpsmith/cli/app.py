@@ -188,6 +188,9 @@ def bench(
         TimingMethod | None, typer.Option(help="How device time is read; else the most exact way there is.")
     ] = None,
     device: Device = None,
+    device_time_only: Annotated[
+        bool, typer.Option("--device-time-only", help="Neither host time nor peak memory, which take longest.")
+    ] = False,
     into: Annotated[Path | None, typer.Option(help="The folder for it all; else optimization/KERNEL/bench.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -204,6 +207,7 @@ def bench(
         method=method,
         files=tuple(sources or ()),
         device=device or "auto",
+        device_time_only=device_time_only,
     )
     return bench(Path.cwd(), kernel, asked, into=into, as_json=as_json, quiet=quiet)
 

@@ -95,7 +95,8 @@ def _measured(
         spec = described(worker, target)
         chosen = chosen_of(asked, spec)
         whole = chosen if recording is None else spec
-        measuring = Measuring(_bench(worker, target, whole, workspace, asked, progress), chosen, asked.l2)
+        bench = _bench(worker, target, whole, workspace, asked, progress)
+        measuring = Measuring(bench, chosen, asked.l2, asked.device_time_only)
         sources = {name: kept(workspace, name, content) for name, content in files.items()}
         progress.step(f"correctness of {', '.join(sources)}" if sources else "no other source", 2, of=STEPS)
         right = measuring.check(sources)

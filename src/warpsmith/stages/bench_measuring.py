@@ -39,6 +39,7 @@ class Measuring:
     bench: Bench
     chosen: TargetSpec
     l2: L2 | None
+    device_time_only: bool = False
     seen: Observations = field(default_factory=Observations)
     places: list[Place] = field(default_factory=list)
     excluded: dict[str, str] = field(default_factory=dict)
@@ -66,19 +67,22 @@ class Measuring:
         return right
 
     def measure(self, sources: Mapping[str, SourceRef]) -> None:
-        """Device time, host time and peak memory of the original, the sources and the providers."""
+        """Device time, and unless that is all, host time and peak memory of the original, the sources and the
+        providers."""
         bench, chosen = self.bench, self.chosen
         sides = contenders(**{ORIGINAL: bench.original}, **sources)
         for index, (case, mode) in enumerate(todo := pairs(chosen.cases, chosen.modes)):
             bench.report(f"{case.name} {mode.value}", index, len(todo))
             timings = self._time(sides, case, mode)
             everyone = everyone_at(bench.spec, sides, case)
-            if timings:
+            if timings and not self.device_time_only:
                 hosted = self._answer(host_time_question(bench, timings, everyone), HostTime)
                 if isinstance(hosted, str):
                     self.lacking["host time"] = f"at {case.name} {mode.value}: {hosted}"
                 else:
                     self.seen.host_times.append(hosted)
+        if self.device_time_only:
+            return
         self._weigh([memory_question(bench, everyone_at(bench.spec, sides, case), case) for case in chosen.cases])
 
     def _time(self, sides: Sequence[Contender], case: Case, mode: Mode) -> tuple[Timing, ...]:

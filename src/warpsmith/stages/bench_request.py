@@ -26,7 +26,8 @@ SHOWN_NAMES = 12
 class Asked:
     """What the command line asked for. Empty is all there are; `l2` None is cold, and warm too where that can be.
 
-    `files` are sources to compare, each named by the stem of its file.
+    `files` are sources to compare, each named by the stem of its file. `device_time_only` leaves host time and peak
+    memory out.
     """
 
     providers: tuple[str, ...] = ()
@@ -36,6 +37,7 @@ class Asked:
     method: TimingMethod | None = None
     files: tuple[Path, ...] = ()
     device: str = "auto"
+    device_time_only: bool = False
 
 
 def sources_of(asked: Asked) -> dict[str, bytes]:
