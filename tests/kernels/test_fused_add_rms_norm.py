@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
-import triton
 from torch import Tensor
 from torch.nn import functional
 
@@ -34,27 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:fused_add_rms_norm. Triton canno
 # The kernels, interpreted on the CPU
 
 
-def interpreter_cannot_loop() -> bool:
-    """Triton before 3.7 turns the bounds of a `range` into integers in a way that numpy from 2.4 on refuses."""
-    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
-    try:
-        int(np.array([3]))
-    except TypeError:
-        return version < (3, 7)
-    return False
-
-
-@pytest.fixture(scope="module")
-def interpreted_errors() -> dict[str, dict[str, float]]:
-    script = Path(__file__).with_name("interpreted_fused_add_rms_norm.py")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    errors: dict[str, dict[str, float]] = json.loads(done.stdout)
-    return errors
-
-
-@pytest.mark.skipif(interpreter_cannot_loop(), reason="this triton's interpreter cannot loop with this numpy")
+@pytest.mark.usefixtures("interpreter_loops")
 @pytest.mark.parametrize(("dtype", "cases", "tolerance"), [("float32", 41, 3e-6), ("float16", 40, 4e-3)])
 def test_interpreted_kernels_match_float64(
     interpreted_errors: dict[str, dict[str, float]], dtype: str, cases: int, tolerance: float

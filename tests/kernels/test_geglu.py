@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,16 +24,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:geglu. Triton cannot run on cpu"
 
 
 # The kernels, interpreted on the CPU
-
-
-@pytest.fixture(scope="module")
-def interpreted_errors() -> dict[str, dict[str, float]]:
-    script = Path(__file__).with_name("interpreted_geglu.py")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    errors: dict[str, dict[str, float]] = json.loads(done.stdout)
-    return errors
 
 
 # fp16: what is expected is rounded too, and a rounding may tip.

@@ -13,10 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-import triton
 from torch import Tensor
 
 from warpsmith.contracts.case import Case, DType, Mode, Role
@@ -209,21 +207,6 @@ def unexplained(name: str, skipped: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def interpreter_cannot_loop() -> bool:
-    """Triton before 3.7 turns the bounds of a `range` into integers in a way that numpy from 2.4 on refuses."""
-    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
-    try:
-        int(np.array([3]))
-    except TypeError:
-        return version < (3, 7)
-    return False
-
-
-interpreted = pytest.mark.skipif(
-    interpreter_cannot_loop(), reason="this triton's interpreter cannot loop with this numpy"
-)
-
-
 @pytest.fixture(scope="module")
 def interpreting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessWorker]:
     log = tmp_path_factory.mktemp("interpreting") / "worker.log"
@@ -263,7 +246,7 @@ def question_on_a_cpu(name: str, target: Target, candidate: SourceRef, folder: P
     )
 
 
-@interpreted
+@pytest.mark.usefixtures("interpreter_loops")
 def test_interpreted_the_original_passes_and_its_null_mutants_do_not(
     name: str, target: Target, interpreting: ProcessWorker, tmp_path: Path
 ) -> None:
@@ -279,7 +262,7 @@ def test_interpreted_the_original_passes_and_its_null_mutants_do_not(
     assert {mutant.skipped for mutant in found.mutants} <= {None, "it has one axis"}
 
 
-@interpreted
+@pytest.mark.usefixtures("interpreter_loops")
 def test_interpreted_a_kernel_that_doubles_what_it_loads_does_not_pass(
     name: str, target: Target, interpreting: ProcessWorker, tmp_path: Path
 ) -> None:

@@ -6,13 +6,8 @@ On a GPU: the hard gate.
 from __future__ import annotations
 
 import importlib
-import json
-import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,16 +34,6 @@ def tables(
 
 
 # The kernel, interpreted on the CPU
-
-
-@pytest.fixture(scope="module")
-def interpreted_errors() -> dict[str, dict[str, float]]:
-    script = Path(__file__).with_name("interpreted_rope.py")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    errors: dict[str, dict[str, float]] = json.loads(done.stdout)
-    return errors
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-6), ("float16", 4e-3)])

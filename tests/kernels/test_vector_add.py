@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
@@ -21,12 +16,8 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 pytestmark = pytest.mark.filterwarnings("ignore:vector_add. Triton cannot run on cpu")
 
 
-def test_the_interpreted_kernel_matches_float64() -> None:
-    script = Path(__file__).with_name("interpreted_vector_add.py")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    errors: dict[str, float] = json.loads(done.stdout)
+def test_the_interpreted_kernel_matches_float64(interpreted_errors: dict[str, float]) -> None:
+    errors = interpreted_errors
     assert len(errors) == 18
     # Half a unit in the last place of sums below 8. Written so that a NaN is a failure.
     # The interpreter cuts bf16 off where a GPU rounds: one digit less.

@@ -161,7 +161,7 @@ def fused_add_rms_norm_forward(
     rows, residual_rows = as_rows(x), as_rows(residual)
     n_rows, n_cols = rows.shape
     if n_cols > MAX_COLUMNS:
-        raise ValueError(f"fused_add_rms_norm: a row has {n_cols} columns; at most {MAX_COLUMNS} are supported")
+        raise ValueError(f"{_OP}: a row has {n_cols} columns; at most {MAX_COLUMNS} are supported")
     y = x if in_place else torch.empty(x.shape, dtype=x.dtype, device=x.device)
     s = residual if in_place else torch.empty(x.shape, dtype=x.dtype, device=x.device)
     rstd = torch.empty(n_rows, dtype=torch.float32, device=x.device)
@@ -325,7 +325,7 @@ def fused_add_rms_norm(
     eps, offset = expect_number(_OP, "eps", eps), expect_number(_OP, "offset", offset)
     if in_place:
         _check_in_place(x, residual, weight)
-    if not runs_triton("fused_add_rms_norm", x):
+    if not runs_triton(_OP, x):
         y, s = fused_add_rms_norm_reference(x, residual, weight, eps, offset, casting)
         return (x.copy_(y), residual.copy_(s)) if in_place else (y, s)
     if weight is not None:
@@ -359,16 +359,15 @@ def fused_add_rms_norm_reference(
 
 
 def _check_arguments(x: Tensor, residual: Tensor, weight: Tensor | None, casting: str) -> None:
-    op = _OP
-    expect_choice(op, "casting", casting, CASTINGS)
-    expect_floating(op, x=x, residual=residual)
-    expect_floating_or_none(op, weight=weight)
-    expect_last_dimension(op, "x", x)
-    expect_shape(op, "residual", residual, tuple(x.shape))
-    expect_shape(op, "weight", weight, tuple(x.shape[-1:]))
-    expect_one_device(op, x=x, residual=residual, weight=weight)
+    expect_choice(_OP, "casting", casting, CASTINGS)
+    expect_floating(_OP, x=x, residual=residual)
+    expect_floating_or_none(_OP, weight=weight)
+    expect_last_dimension(_OP, "x", x)
+    expect_shape(_OP, "residual", residual, tuple(x.shape))
+    expect_shape(_OP, "weight", weight, tuple(x.shape[-1:]))
+    expect_one_device(_OP, x=x, residual=residual, weight=weight)
     if residual.dtype != x.dtype:
-        raise TypeError(f"{op}: residual must have the dtype of x, {x.dtype}, found {residual.dtype}")
+        raise TypeError(f"{_OP}: residual must have the dtype of x, {x.dtype}, found {residual.dtype}")
 
 
 def _check_in_place(x: Tensor, residual: Tensor, weight: Tensor | None) -> None:

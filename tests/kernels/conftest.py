@@ -1,0 +1,34 @@
+"""Kernels interpreted on the CPU, each in a program of its own: Triton reads TRITON_INTERPRET when it is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import triton
+
+
+@pytest.fixture(scope="session")
+def interpreter_loops() -> None:
+    """Triton before 3.7 turns the bounds of a `range` into integers in a way that numpy from 2.4 on refuses."""
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    try:
+        int(np.array([3]))
+    except TypeError:
+        if version < (3, 7):
+            pytest.skip("this triton's interpreter cannot loop with this numpy")
+
+
+@pytest.fixture(scope="module")
+def interpreted_errors(request: pytest.FixtureRequest) -> Any:
+    """What interpreted_<kernel>.py, beside test_<kernel>.py, prints as JSON."""
+    script = request.path.with_name(request.path.name.replace("test_", "interpreted_", 1))
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
