@@ -52,6 +52,7 @@ def _panel(axes: plt.Axes, mode: Mode, found: Sequence[Standing]) -> None:
         axes.axvline(found[0].bar, color=GREY, lw=0.8, ls="--")
     labels = [f"{each.kernel} {quantities.case_label(each.case)}" for each in found]
     axes.set_yticks(range(len(found)), labels, fontsize=6)
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     axes.set_title(f"{mode.value}: speed beside the fastest other (grey dots: all others)", fontsize=8)

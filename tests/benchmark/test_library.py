@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -117,3 +118,18 @@ def test_a_summary_is_a_page_a_table_a_plot_and_packed_samples(
     assert {path.name for path in tmp_path.iterdir()} == {"README.md", "library.csv", "library.png", "rms_norm"}
     assert "rms_norm,8192x4096-bf16,backward,warpsmith,100.0000" in (tmp_path / "library.csv").read_text()
     assert (folder / "measurements.jsonl.gz").is_file()
+
+
+def test_the_committed_page_and_table_are_what_its_figures_make_and_the_front_page_says_the_same(
+    tmp_path: Path,
+) -> None:
+    committed = library.DATA
+    for path in committed.glob("*/bench.json"):
+        (tmp_path / path.parent.name).mkdir()
+        shutil.copy(path, tmp_path / path.parent.name)
+        assert path.with_name("measurements.jsonl.gz").is_file()
+    assert write_summary(tmp_path)
+    for name in ("README.md", "library.csv"):
+        assert (tmp_path / name).read_text(encoding="utf-8") == (committed / name).read_text(encoding="utf-8")
+    counted = " ".join((committed / "README.md").read_text(encoding="utf-8").partition(" passes reach")[0].split()[-3:])
+    assert f"{counted} passes" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -39,6 +39,8 @@ SOURCES = sorted((ROOT / "src" / "warpsmith" / "kernels").glob("*.py"))
 ROWS = {"rope": "T", "vector_add": "N"}
 #: Axes that cannot be prime: a head has pairs.
 NEVER_PRIME = {"rope": {"N"}}
+#: The output that the pass backward reads, as that of torch's softmax does.
+SAVED_OUTPUTS = {"fused_add_rms_norm": 1, "softmax": 0}
 #: What moves less is small to the gate: it makes every check there.
 SMALL_BYTES = 1 << 24
 
@@ -311,14 +313,31 @@ def test_on_a_gpu_outputs_can_be_modified_in_place(name: str, target: Target) ->
     """As those of torch can: an activation with inplace=True may follow."""
     if name == "rms_norm":
         pytest.skip("its output is a view, as it was recorded")
+    outputs = differentiable_outputs(target)
+    spared = SAVED_OUTPUTS.get(name)
+    for number, output in enumerate(outputs):
+        if number != spared:
+            output.mul_(2)
+    torch.autograd.backward([output.sum() for output in outputs if output.requires_grad])
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_an_output_that_is_needed_again_must_not_be_modified(name: str, target: Target) -> None:
+    """Torch tells, where a kernel saved its output as it should."""
+    if name not in SAVED_OUTPUTS:
+        pytest.skip("it saves no output")
+    output = differentiable_outputs(target)[SAVED_OUTPUTS[name]]
+    output.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+def differentiable_outputs(target: Target) -> tuple[Tensor, ...]:
     case = small_cases(target, DType.FLOAT32)[0]
     inputs = target.make_inputs(case, torch.device("cuda"), torch.Generator("cuda").manual_seed(0))
     for differentiable in target.differentiable:
         inputs[differentiable].requires_grad_()
-    outputs = as_tuple(target.call(importlib.import_module(target.module), inputs))
-    for output in outputs:
-        output.mul_(2)
-    torch.autograd.backward([output.sum() for output in outputs if output.requires_grad])
+    return as_tuple(target.call(importlib.import_module(target.module), inputs))
 
 
 # What admission and the profiler read

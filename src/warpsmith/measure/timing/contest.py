@@ -127,8 +127,10 @@ class Contest:
         self.running.remove(implementation)
 
     def _graphs(self, rotation: Rotation) -> dict[str, Runner]:
-        # A new one, so that outputs lie elsewhere each time: small ones and large ones come from different segments.
-        spacers = 512 * self._random.randrange(1, 2048), MIB * self._random.randrange(2, 10)
+        # A new one, so that outputs lie elsewhere each time. Those below 1 MiB, those below 10 MiB, which share a
+        # segment, and those with a segment of their own are placed each by a spacer of their kind.
+        small, medium, large = (self._random.randrange(1, most) for most in (2048, 5, 32))
+        spacers = 512 * small, 2 * MIB * medium, 2 * MIB * (4 + large)
         pool = GraphPool.on(torch.cuda.current_stream(), spacers)
         if not self._repeats:
             self._repeats = self._repeats_for(self._captured(pool, rotation, 1, verify=True), rotation)
