@@ -1,11 +1,14 @@
 """Skips tests marked `gpu` where there is no NVIDIA GPU. Imports torch only where such a test was collected.
 
-What is imported by the time the tests begin is kept from the garbage collector, which would look through it in each.
+A shell starts what it runs in the background with SIGINT ignored, nohup with SIGHUP ignored, and whatever is started
+here would have them ignored too: tests interrupt it. What is imported by the time the tests begin is kept from the
+garbage collector, which would look through it in each.
 """
 
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +16,9 @@ import pytest
 
 # Test modules are imported by path, so what all of them share is found only if they are told where.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_finish() -> None:

@@ -15,7 +15,6 @@ import io
 import json
 import mmap
 import os
-import signal
 import struct
 import sys
 import threading
@@ -26,9 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import compiled_before
-
-# Under nohup it is ignored, and so it would be by what is started here.
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 STAGES = Path(__file__).resolve().parents[1] / "stages"
 
