@@ -1,4 +1,7 @@
-"""Kernels interpreted on the CPU, each in a program of its own: Triton reads TRITON_INTERPRET when it is imported."""
+"""Kernels interpreted on the CPU, each in a program of its own: Triton reads TRITON_INTERPRET when it is imported.
+
+And rows on a GPU that lie further apart than 32 bits count.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import triton
+from torch import Tensor
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +37,13 @@ def interpreted_errors(request: pytest.FixtureRequest) -> Any:
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.fixture
+def far_rows() -> Tensor:
+    """(3, 64) of bf16 on the GPU, with nothing written yet: the last row begins beyond 2^31 elements."""
+    row_stride, columns = 2**30 + 8, 64
+    if torch.cuda.mem_get_info()[0] < 8 * 2**30:
+        pytest.skip("needs 8 GiB of free device memory")
+    memory = torch.empty(2 * row_stride + columns, dtype=torch.bfloat16, device="cuda")
+    return memory.as_strided((3, columns), (row_stride, 1))
