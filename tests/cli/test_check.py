@@ -16,6 +16,7 @@ from simulated_run import SOURCE, make_repository
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.examination import LISTED, CheckResult
 from warpsmith.device.gpus import Gpu
+from warpsmith.measure.worker.protocol import Check
 
 
 @pytest.fixture
@@ -63,6 +64,15 @@ def test_a_rejection_is_exit_5_and_ends_with_the_command(root: Path, gpu: Simula
     assert ended.out.endswith(f"To see it again:\n  warpsmith check rms_norm mine.py --case {LARGE} --seed 0\n")
 
 
+def test_without_a_file_the_production_file_is_examined(root: Path, gpu: SimulatedGpu, command: Command) -> None:
+    ended = command(root, "check", "rms_norm", "--case", SMALL)
+
+    assert ended.exit_code == ExitCode.DONE
+    assert ended.out.startswith(f"`{SOURCE}` (") and f"beside `{SOURCE}` (" in ended.out
+    assert "the file is the original, byte for byte" in " ".join(ended.out.split())
+    assert [each.candidate.path for each in gpu.asked if isinstance(each, Check)] == [str(root / SOURCE)] * 2
+
+
 def test_json_is_the_whole_document(root: Path, gpu: SimulatedGpu, command: Command) -> None:
     ended = command(root, "check", "rms_norm", candidate(root, "import os\n"), "--json")
 
@@ -74,7 +84,7 @@ def test_json_is_the_whole_document(root: Path, gpu: SimulatedGpu, command: Comm
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("check",), ExitCode.USAGE, "expected a kernel and a file"),
+        (("check",), ExitCode.USAGE, "expected a kernel: warpsmith check KERNEL [FILE]"),
         (("check", "rms_nrm", "mine.py"), ExitCode.USAGE, "nearest: rms_norm"),
         (("check", "rms_norm", "yours.py"), ExitCode.USAGE, "yours.py: no such file; . has mine.py"),
         (("check", "rms_norm", "src"), ExitCode.USAGE, "src is a folder"),

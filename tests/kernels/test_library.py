@@ -41,19 +41,38 @@ ROWS = {"rope": "T", "vector_add": "N"}
 NEVER_PRIME = {"rope": {"N"}}
 #: The output that the pass backward reads, as that of torch's softmax does.
 SAVED_OUTPUTS = {"fused_add_rms_norm": 1, "softmax": 0}
+#: How many tuning cases a target has, five where none is named: of quantized_matmul, four of each quantized dtype.
+TUNING_CASES = {"quantized_matmul": 8}
 #: What moves less is small to the gate: it makes every check there.
 SMALL_BYTES = 1 << 24
 
 #: What the gate may skip: kernel, the check or probe, the reason that it gives.
 EXPLAINED = (
     # A row of no values is refused, and rope rotates pairs.
+    ("cross_entropy", "shapes, N=0", "last dimension of at least 1"),
     ("fused_add_rms_norm|layer_norm|layer_norm_gelu|rms_norm|softmax", "shapes, N=0", "last dimension of at least 1"),
+    ("fused_linear_cross_entropy", "shapes, N=0", "weight must be \\(classes, hidden size\\)"),
+    ("fused_linear_cross_entropy", "shapes, H=0", "last dimension of at least 1"),
+    # The products are torch's, and the kernels those of cross_entropy.
+    ("fused_linear_cross_entropy", "own kernels", "launches no kernel of its own"),
+    ("fused_linear_cross_entropy", "kernels needed", "calls operators, as the original does"),
+    # torch passes gradients back through an activation.
+    ("matmul", "kernels needed", "calls operators, as the original does"),
+    # Where all classes have the same weights, what is left of the gradient of hidden are roundings.
+    ("fused_linear_cross_entropy", "layouts, expanded inputs", "the original's gradient of hidden is off"),
+    # The targets hand 1 back whatever comes in, but where an option says so.
+    ("cross_entropy|fused_linear_cross_entropy", "backward again", "the original's second pass gives something else"),
     ("rope", "shapes, N=[01]", "cos must have 1 to head / 2 columns"),
     # One value is normalized to its sign or to 0, whatever it was: what is left of its gradient are roundings.
     ("layer_norm|layer_norm_gelu|rms_norm", "shapes, N=1", "the original's gradient of x is off"),
     # Of an output gradient that is the same everywhere, softmax passes nothing back but roundings.
     ("softmax", "gradient layouts, an expanded output gradient", "the original's gradient of x is off"),
+    # It casts what it multiplies, as torch does.
+    ("matmul", "autocast", "under torch.autocast\\(.*\\) the original is far from float64"),
 )
+
+#: Why the gate may leave a result as it is, where it spoils others.
+UNSPOILED = {None, "it has one axis", "it is one number", "no input has its shape"}
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Triton cannot run on")
 
@@ -121,7 +140,7 @@ def test_what_the_target_names_exists(name: str, target: Target) -> None:
 def test_cases_have_unique_names_and_every_role_dtype_and_awkward_size(name: str, target: Target) -> None:
     assert len({case.name for case in target.cases}) == len(target.cases)
     assert {case.role for case in target.cases} == set(Role)
-    assert len([case for case in target.cases if case.role is Role.TUNING]) == 5
+    assert len([case for case in target.cases if case.role is Role.TUNING]) == TUNING_CASES.get(name, 5)
     assert {case.dtype for case in target.cases} == set(DType)
     exempt = NEVER_PRIME.get(name, set())
     assert any(all(is_prime(n) for axis, n in case.axes.items() if axis not in exempt) for case in target.cases)
@@ -164,12 +183,16 @@ def test_a_call_and_the_torch_baseline_match_the_reference_in_float64(target: Ta
     module, torch_baseline = importlib.import_module(target.module), target.providers["torch"]()
     for case in cases_of_each_option(target):
         inputs = inputs_of(target, case)
-        upcast = {name: value.double() if isinstance(value, Tensor) else value for name, value in inputs.items()}
+        upcast = {name: in_float64(value) for name, value in inputs.items()}
         exact = as_tuple(target.reference(upcast))
         assert {result.dtype for result in exact} == {torch.float64}
         rounded = tuple(result.float() for result in exact)
         torch.testing.assert_close(as_tuple(target.call(module, inputs)), rounded)
         torch.testing.assert_close(as_tuple(torch_baseline(inputs)), rounded)
+
+
+def in_float64(value: Any) -> Any:
+    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
 def as_tuple(outputs: Any) -> tuple[Tensor, ...]:
@@ -261,7 +284,7 @@ def test_interpreted_the_original_passes_and_its_null_mutants_do_not(
     assert "dynamo would trace the interpreter" in check.skipped["compile"]
     assert unexplained(name, {k: reason for k, reason in check.skipped.items() if k != "compile"}) == {}
     assert {mutant.part for mutant in found.mutants} == {error.output for error in check.errors}
-    assert {mutant.skipped for mutant in found.mutants} <= {None, "it has one axis"}
+    assert {mutant.skipped for mutant in found.mutants} <= UNSPOILED
 
 
 @pytest.mark.usefixtures("interpreter_loops")
@@ -270,7 +293,9 @@ def test_interpreted_a_kernel_that_doubles_what_it_loads_does_not_pass(
 ) -> None:
     doubling = tmp_path / "doubling.py"
     text = (ROOT / target.source).read_text(encoding="utf-8")
-    doubling.write_text(text.replace("tl.load(", "2 * tl.load("), encoding="utf-8")
+    # fused_linear_cross_entropy has no kernel of its own, but products.
+    doubled = text.replace("tl.load(", "2 * tl.load(").replace(" torch.mm(rows", " 2 * torch.mm(rows")
+    doubling.write_text(doubled, encoding="utf-8")
 
     found = answer_of(interpreting, question_on_a_cpu(name, target, source_ref(doubling), tmp_path), Correctness)
 
@@ -302,7 +327,12 @@ def test_on_a_gpu_the_original_passes_at_every_small_case(
 
     refuse_unfit(described(on_the_gpu, name), found)
     others = [check for check in found.checks if check.skipped.get("shapes", "").startswith("made at ")]
-    assert len(others) == len(found.checks) - 1
+    here = {check.case.name for check in found.checks if check not in others}
+    elsewhere = {check.skipped["shapes"].removeprefix("made at ").partition(", the smallest")[0] for check in others}
+    # At the smallest case of the dtype, unless that one moves too much to be among these.
+    smallest = here | elsewhere
+    assert len(smallest) == 1
+    assert here == smallest & {case.name for case in question.cases}
     for check in found.checks:
         skipped = {k: reason for k, reason in check.skipped.items() if k != "shapes" or check not in others}
         assert unexplained(name, skipped) == {}, check.case.name
@@ -336,7 +366,8 @@ def differentiable_outputs(target: Target) -> tuple[Tensor, ...]:
     case = small_cases(target, DType.FLOAT32)[0]
     inputs = target.make_inputs(case, torch.device("cuda"), torch.Generator("cuda").manual_seed(0))
     for differentiable in target.differentiable:
-        inputs[differentiable].requires_grad_()
+        if inputs[differentiable] is not None:
+            inputs[differentiable].requires_grad_()
     return as_tuple(target.call(importlib.import_module(target.module), inputs))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ from simulated_bench import LARGE, SMALL
 from simulated_gpu import CASES, DEVICE, SimulatedGpu, real_target
 from simulated_run import KERNEL, SOURCE, TARGET_FILE, make_repository
 
-from warpsmith.contracts.case import DType
 from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
 from warpsmith.contracts.examination import CheckResult, Fault, SourceFinding
 from warpsmith.contracts.mutants import MutantCheck
@@ -96,9 +96,18 @@ def failing(status: str, message: str, *cases: str) -> Callable[[AnyQuestion], N
     return fail
 
 
-def in_float32(spec: TargetSpec) -> TargetSpec:
-    (wide,) = [case for case in real_target().cases if case.dtype is DType.FLOAT32][:1]
-    return spec.model_copy(update={"cases": (*spec.cases, wide)})
+#: float32 cases of the interpreter: the last moves too much for it.
+FEW_BYTES, FEWER_BYTES, MANY_BYTES = "4x40-fp32", "1x40-fp32", "8192x4096-fp32"
+
+
+def in_float32(spec: TargetSpec, *names: str) -> TargetSpec:
+    (wide,) = [case for case in real_target().cases if case.name == MANY_BYTES]
+    rows = {FEW_BYTES: 4, FEWER_BYTES: 1}
+    narrow = {name: wide.model_copy(update={"axes": {"M": rows[name], "N": 40}}) for name in rows}
+    cases = tuple({MANY_BYTES: wide, **narrow}[name] for name in names)
+    assert tuple(case.name for case in cases) == names
+    costs = {case.name: {mode: real_target().cost(case, mode) for mode in spec.modes} for case in cases}
+    return spec.model_copy(update={"cases": (*spec.cases, *cases), "costs": {**spec.costs, **costs}})
 
 
 def test_a_right_source_passes_at_every_case_and_the_repository_is_as_it_was(gate: Gate) -> None:
@@ -285,25 +294,43 @@ def test_without_a_gpu_what_is_admitted_is_unavailable_and_the_way_on_depends_on
     with pytest.raises(Unavailable, match="no GPU 'auto' here; the file is admitted") as halves_only:
         gate()
     described = gate.gpu._describe
-    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question)))
+    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question), MANY_BYTES))
     with pytest.raises(Unavailable) as wide:
+        gate()
+    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question), FEW_BYTES))
+    with pytest.raises(Unavailable) as narrow:
         gate()
 
     file = gate.root.parent / CANDIDATE
     command = f"warpsmith check {KERNEL} {file}"
     assert halves_only.value.next_command == f"{command}   (on a machine with a GPU)"
-    assert wide.value.next_command == f"{command} --seed 0 --device {INTERPRETER}"
+    assert wide.value.next_command == f"{command} --case {MANY_BYTES} --seed 0 --device {INTERPRETER}"
+    assert narrow.value.next_command == f"{command} --seed 0 --device {INTERPRETER}"
+
+
+def test_the_interpreter_is_given_the_smallest_first_and_large_cases_by_name_alone(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described, names = gate.gpu._describe, (MANY_BYTES, FEW_BYTES, FEWER_BYTES)
+    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question), *names))
+    gate.gpu.original_rms = 1e-6
+    result = gate(device=INTERPRETER)
+    assert gate.checked == [FEWER_BYTES, FEW_BYTES] == list(result.cases)
+    assert re.fullmatch(r"it moves \d+\.\d MB, .* --case 8192x4096-fp32 examines it .*", result.left_out[MANY_BYTES])
+
+    result = gate(device=INTERPRETER, cases=(MANY_BYTES,))
+    assert list(result.cases) == [MANY_BYTES] and result.left_out == {}
 
 
 def test_the_interpreter_is_asked_about_float32_alone_and_a_pass_there_is_none_on_a_gpu(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     described = gate.gpu._describe
-    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question)))
+    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question), FEW_BYTES))
     gate.gpu.original_rms = 1e-6
     result = gate(device=INTERPRETER)
 
-    assert gate.checked == ["8192x4096-fp32"] == list(result.cases)
+    assert gate.checked == [FEW_BYTES] == list(result.cases)
     assert set(result.left_out) == set(CASES)
     assert "relied on in float32 alone, not in float16" in result.left_out["8192x4096-fp16"]
     assert gate.opened == [("", True)]
@@ -317,7 +344,7 @@ def test_what_the_interpreter_cannot_run_is_no_rejection(
     gate: Gate, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     described = gate.gpu._describe
-    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question)))
+    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question), FEW_BYTES))
     gate.gpu.watch = failing(status, "the original itself fails")
 
     with pytest.raises(Unavailable, match="no way to examine this kernel"):
@@ -331,7 +358,7 @@ def test_the_interpreter_is_not_asked_about_half_precision(gate: Gate) -> None:
 
 def test_a_pass_in_the_interpreter_where_no_kernel_ran_is_none(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     described = gate.gpu._describe
-    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question)))
+    monkeypatch.setattr(gate.gpu, "_describe", lambda question: in_float32(described(question), FEW_BYTES))
     gate.gpu.original_rms = 1e-6
     gate.gpu.skipped = {"own kernels": "the original launches no kernel of its own here"}
     with pytest.raises(Unavailable, match="launches no kernel on CPU tensors") as none:

@@ -215,10 +215,10 @@ def bench(
 @app.command()
 def check(
     kernel: Annotated[str | None, typer.Argument(help="The kernel's name, as `warpsmith list` shows it.")] = None,
-    file: Annotated[Path | None, typer.Argument(help="The source that would stand in its place.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="What would stand in its place; itself, if not given.")] = None,
     case: Cases = None,
     seed: Annotated[int, typer.Option(help="What random inputs are made from.")] = 0,
-    device: Annotated[str | None, typer.Option(help="A GPU, or `interpreter`: float32 cases, on the CPU.")] = None,
+    device: Annotated[str | None, typer.Option(help="A GPU or `interpreter`: small fp32 cases, or any --case.")] = None,
     sanitize: Annotated[bool, typer.Option("--sanitize", help="Then under compute-sanitizer, as a winner is.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="Only tell what is checked.")] = False,
     as_json: AsJson = False,
@@ -230,8 +230,8 @@ def check(
 
     if list_all:
         return list_checks(as_json=as_json)
-    if kernel is None or file is None:
-        raise UsageError("expected a kernel and a file: warpsmith check KERNEL FILE", next_command="warpsmith list")
+    if kernel is None:
+        raise UsageError("expected a kernel: warpsmith check KERNEL [FILE]", next_command="warpsmith list")
     asked = Asked(file, tuple(case or ()), seed, device or "auto", sanitize)
     if asked.sanitizes and asked.interprets:
         raise UsageError("compute-sanitizer looks at a GPU: --sanitize and --device interpreter exclude each other")

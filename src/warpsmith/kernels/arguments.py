@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 import numbers
 import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -17,16 +20,26 @@ _INTERPRETED: bool = knobs.runtime.interpret
 _INTERPRETED_SMS = 3
 _INTERPRETED_SHARED_BYTES = 98304
 
+#: Whether it is said where torch takes over.
+_ANNOUNCING: ContextVar[bool] = ContextVar("announcing", default=True)
+
 FLOATING = (torch.float32, torch.float16, torch.bfloat16)
+QUANTIZED = (torch.int8, torch.float8_e4m3fn)
 
 
-def expect_floating(op: str, **tensors: Tensor) -> None:
-    """Raises TypeError for what is no dense tensor of fp32, fp16 or bf16."""
+def expect_dense(op: str, **tensors: Tensor) -> None:
+    """Raises TypeError for what is no tensor, or sparse or nested."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{op}: {name} must be a tensor, found {type(tensor).__name__}")
         if tensor.layout is not torch.strided or tensor.is_nested:
             raise TypeError(f"{op}: {name} must be a dense tensor, neither sparse nor nested, found {tensor.layout}")
+
+
+def expect_floating(op: str, **tensors: Tensor) -> None:
+    """Raises TypeError for what is no dense tensor of fp32, fp16 or bf16."""
+    for name, tensor in tensors.items():
+        expect_dense(op, **{name: tensor})
         if tensor.dtype not in FLOATING:
             raise TypeError(f"{op}: {name} must be float32, float16 or bfloat16, found {tensor.dtype}")
 
@@ -34,6 +47,31 @@ def expect_floating(op: str, **tensors: Tensor) -> None:
 def expect_floating_or_none(op: str, **tensors: Tensor | None) -> None:
     """As expect_floating, but None is allowed."""
     expect_floating(op, **{name: tensor for name, tensor in tensors.items() if tensor is not None})
+
+
+def expect_quantized(op: str, name: str, dtype: torch.dtype) -> None:
+    """Raises TypeError for another dtype."""
+    if dtype not in QUANTIZED:
+        raise TypeError(f"{op}: {name} must be int8 or float8_e4m3fn, found {dtype}")
+
+
+def expect_no_gradient(op: str, **tensors: Tensor | None) -> None:
+    """Raises ValueError where one is required and recorded. None is no tensor."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{op}: {name} requires a gradient, and there is none; call under torch.no_grad()")
+
+
+def expect_float8_hardware(op: str, dtype: torch.dtype, on: Tensor) -> None:
+    """Raises RuntimeError for float8 on a GPU without it."""
+    if dtype != torch.float8_e4m3fn or not on.is_cuda:
+        return
+    properties: Any = torch.cuda.get_device_properties(on.device)
+    if (properties.major, properties.minor) < (8, 9):
+        raise RuntimeError(
+            f"{op}: float8_e4m3fn needs an NVIDIA GPU of compute capability 8.9 or above; this one, {properties.name}, "
+            f"has {properties.major}.{properties.minor}; take int8"
+        )
 
 
 def expect_number(op: str, name: str, value: float) -> float:
@@ -81,9 +119,23 @@ def runs_triton(op: str, tensor: Tensor) -> bool:
         raise ValueError(f"{op}: {found}; call it under torch.cuda.device({tensor.device.index})")
     if tensor.is_cuda or _INTERPRETED:
         return True
-    if not compiling:
+    if not compiling and _ANNOUNCING.get():
         _announce_reference(op, tensor.device.type)
     return False
+
+
+def without_autocast(tensor: Tensor) -> AbstractContextManager[object]:
+    """A context in which torch.autocast leaves operators alone where the tensor is. Of meta tensors there is none."""
+    device = tensor.device.type
+    return nullcontext() if device == "meta" else torch.autocast(device, enabled=False)
+
+
+def as_autocast_has_them(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors, or, where torch.autocast is enabled, copies of its dtype, as torch makes of what it multiplies."""
+    device = tensors[0].device.type
+    if device == "meta" or not torch.is_autocast_enabled(device):
+        return tensors
+    return tuple(tensor.to(torch.get_autocast_dtype(device)) for tensor in tensors)
 
 
 def distinct(tensor: Tensor, other: Tensor) -> Tensor:
@@ -149,6 +201,16 @@ def loop_stages(tensor: Tensor, row_bytes: int, *, programs_per_sm: int, most_ah
         shared_bytes = properties.shared_memory_per_block_optin
     ahead = min(most_ahead, shared_bytes // (programs_per_sm * row_bytes))
     return 1 + ahead if ahead > 1 else 1
+
+
+@contextmanager
+def unannounced() -> Iterator[None]:
+    """A context in which torch takes over without a word, so that it is still said at the first call after it."""
+    before = _ANNOUNCING.set(False)
+    try:
+        yield
+    finally:
+        _ANNOUNCING.reset(before)
 
 
 @functools.cache

@@ -28,7 +28,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from warpsmith.kernels.arguments import (
     as_rows,
@@ -46,6 +45,7 @@ from warpsmith.kernels.arguments import (
     runs_triton,
     sm_count,
 )
+from warpsmith.kernels.first_order import first_order
 from warpsmith.kernels.parameter_sums import empty_partials, sum_partials
 
 #: The widest row that is held in the registers of one program.
@@ -273,7 +273,7 @@ class FusedAddRMSNormFunction(torch.autograd.Function):
         return y, s
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(
         ctx: Any, dy: Tensor | None, ds_out: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None, None]:

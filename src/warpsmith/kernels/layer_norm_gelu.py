@@ -36,7 +36,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from warpsmith.kernels.arguments import (
     as_rows,
@@ -53,6 +52,7 @@ from warpsmith.kernels.arguments import (
     runs_triton,
     sm_count,
 )
+from warpsmith.kernels.first_order import first_order
 from warpsmith.kernels.gelu import APPROXIMATIONS, gelu, gelu_derivative
 from warpsmith.kernels.parameter_sums import empty_partials, sum_partials
 
@@ -409,7 +409,7 @@ class LayerNormGeluFunction(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
         x, weight, bias, mean, rstd = ctx.saved_tensors
         needs_dx, needs_dw, needs_db = ctx.needs_input_grad[:3]

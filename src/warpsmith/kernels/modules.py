@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from warpsmith.kernels.arguments import expect_choice
+from warpsmith.kernels.cross_entropy import REDUCTIONS, cross_entropy
 from warpsmith.kernels.layer_norm import layer_norm
+from warpsmith.kernels.loss_settings import expect_loss_settings
 from warpsmith.kernels.rms_norm import CASTINGS, rms_norm
 from warpsmith.kernels.softmax import softmax
 
@@ -87,6 +90,26 @@ class Softmax(nn.Module):
 
     def extra_repr(self) -> str:
         return "dim=-1"
+
+
+class CrossEntropyLoss(nn.Module):
+    """cross_entropy with its settings. Classes are the last dimension of the logits; torch's own has them second."""
+
+    def __init__(
+        self, *, ignore_index: int = -100, label_smoothing: float = 0.0, z_loss: float = 0.0, reduction: str = "mean"
+    ) -> None:
+        super().__init__()
+        expect_choice("CrossEntropyLoss", "reduction", reduction, REDUCTIONS)
+        self.settings = expect_loss_settings("CrossEntropyLoss", ignore_index, label_smoothing, z_loss)
+        self.reduction = reduction
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """(..., V) logits and (...,) classes in; the loss out, fp32. Raises as cross_entropy does."""
+        return cross_entropy(logits, target, **self.settings._asdict(), reduction=self.reduction)
+
+    def extra_repr(self) -> str:
+        settings = {**self.settings._asdict(), "reduction": self.reduction}
+        return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
 
 def _is_width(size: object) -> bool:

@@ -27,7 +27,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from warpsmith.kernels.arguments import (
     block_holding,
@@ -39,6 +38,7 @@ from warpsmith.kernels.arguments import (
     expect_shape,
     runs_triton,
 )
+from warpsmith.kernels.first_order import first_order
 
 PAIRINGS = ("half", "interleaved")
 
@@ -329,7 +329,7 @@ class RopeFunction(torch.autograd.Function):
         return query_out, key_out
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(
         ctx: Any, dquery_out: Tensor | None, dkey_out: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None, None, None, None]:

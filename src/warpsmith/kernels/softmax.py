@@ -29,7 +29,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from warpsmith.kernels.arguments import (
     as_rows,
@@ -39,6 +38,7 @@ from warpsmith.kernels.arguments import (
     expect_last_dimension,
     runs_triton,
 )
+from warpsmith.kernels.first_order import first_order
 
 #: The longest row that is held in the registers of one program; longer ones are read in chunks. Chosen: at 65536 a
 #: program of 32 warps has fewer registers a thread than values.
@@ -256,7 +256,7 @@ class SoftmaxFunction(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, dy: Tensor) -> Tensor:
         (y,) = ctx.saved_tensors
         return softmax_backward(dy, y)

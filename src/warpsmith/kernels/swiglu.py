@@ -27,7 +27,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from warpsmith.kernels.arguments import (
@@ -41,6 +40,7 @@ from warpsmith.kernels.arguments import (
     row_stride,
     runs_triton,
 )
+from warpsmith.kernels.first_order import first_order
 
 #: What a program reads of each tensor: one access of 16 bytes a thread, in 8 warps. Measured on an H200, November 2026.
 BLOCK_BYTES = 4096
@@ -196,7 +196,7 @@ class SwiGLUFunction(torch.autograd.Function):
         return swiglu_forward(gate, up)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
         gate, up = ctx.saved_tensors
         needs_dgate, needs_dup = ctx.needs_input_grad

@@ -5,10 +5,11 @@ The worker is asked case by case, so that a process that dies costs one case and
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.contracts.case import Case
@@ -58,16 +59,19 @@ def check(root: Path, config: ProjectConfig, kernel: str, asked: Asked, tell: Ca
     Raises UsageError for what is not there, PreflightError where the target or the original is at fault, Unavailable
     where nothing can run what was admitted.
     """
-    content = content_of(asked.file)
+    content = None if asked.file is None else content_of(asked.file)
     target = target_ref(root, find_target(root, config, kernel))
     with _device(root, asked.device) as (worker, gpu, missing):
         spec = _described(worker, target)
+        file = asked.file or Path(os.path.relpath(root / spec.source))
+        asked = replace(asked, file=file)
         cases, left_out = cases_of(asked, kernel, spec)
+        content = content_of(file) if content is None else content
         sides = Sides(
             target=target,
-            candidate=SourceRef(path=str(asked.file.resolve()), sha256=sha256_of(content)),
+            candidate=SourceRef(path=str(file.resolve()), sha256=sha256_of(content)),
             original=source_ref(root / spec.source),
-            candidate_text=decoded(content, str(asked.file)),
+            candidate_text=decoded(content, str(file)),
             original_text=text_of(root / spec.source),
         )
         found = Examination(findings=findings_of(sides.original_text, sides.candidate_text))
@@ -85,7 +89,7 @@ def check(root: Path, config: ProjectConfig, kernel: str, asked: Asked, tell: Ca
         kernel=kernel,
         source=spec.source,
         source_sha256=sides.original.sha256,
-        file=str(asked.file),
+        file=str(file),
         file_sha256=sides.candidate.sha256,
         seed=asked.seed,
         on=_told_device(gpu) if admitted else None,
@@ -125,16 +129,14 @@ def _described(worker: Worker, target: TargetRef) -> TargetSpec:
 
 def _nothing_to_run_it(missing: Unavailable, kernel: str, asked: Asked, spec: TargetSpec) -> Unavailable:
     """Why what was admitted is not examined, and the way on: the interpreter, where it can run one of the cases."""
-    interpreted = Asked(asked.file, asked.cases, asked.seed, INTERPRETER)
+    interpreted = replace(asked, device=INTERPRETER)
     try:
         cases_of(interpreted, kernel, spec)
     except Unavailable as error:
         return Unavailable(f"{missing.message}; the file is admitted, not examined", next_command=error.next_command)
-    words = ["warpsmith", "check", kernel, str(asked.file)]
-    words += [word for name in asked.cases for word in ("--case", name)]
     return Unavailable(
         f"{missing.message}; the file is admitted, and float32 cases of it can be tried in Triton's interpreter",
-        next_command=shlex.join([*words, "--seed", str(asked.seed), "--device", INTERPRETER]),
+        next_command=asked.interpreted(kernel),
     )
 
 

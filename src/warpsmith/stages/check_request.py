@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.contracts.case import Case, DType
@@ -17,6 +17,8 @@ from warpsmith.stages.bench_request import beside, named_of
 INTERPRETER = "interpreter"
 #: Chosen: what the interpreter computes as a GPU does. Its bfloat16 is wrong (triton 3.6, 3.7).
 INTERPRETED_DTYPES = frozenset({DType.FLOAT32})
+#: Chosen: what moves no more takes the interpreter seconds; a matmul of 0.44 MB took four minutes on two cores.
+INTERPRETED_BYTES = 1 << 16
 #: Chosen: a hundred times what a long source has.
 LARGEST_BYTES = 10_000_000
 
@@ -25,10 +27,11 @@ LARGEST_BYTES = 10_000_000
 class Asked:
     """What the command line asked for: a source, and cases by their names; none is all of them.
 
-    `sanitizes`: compute-sanitizer looks on too, at the cases that were named, else at small ones.
+    `file`: None is the production file, beside itself. `sanitizes`: compute-sanitizer looks on too, at the cases that
+    were named, else at small ones.
     """
 
-    file: Path
+    file: Path | None
     cases: tuple[str, ...] = ()
     seed: int = 0
     device: str = "auto"
@@ -40,7 +43,15 @@ class Asked:
 
     def on_a_gpu(self, kernel: str) -> str:
         """The command that examines the file where there is one."""
-        return f"warpsmith check {kernel} {shlex.quote(str(self.file))}   (on a machine with a GPU)"
+        return f"{shlex.join(self._words(kernel))}   (on a machine with a GPU)"
+
+    def interpreted(self, kernel: str) -> str:
+        """The command that examines the file in the interpreter."""
+        named = [word for name in self.cases for word in ("--case", name)]
+        return shlex.join([*self._words(kernel), *named, "--seed", str(self.seed), "--device", INTERPRETER])
+
+    def _words(self, kernel: str) -> list[str]:
+        return ["warpsmith", "check", kernel, *([] if self.file is None else [str(self.file)])]
 
 
 def content_of(file: Path) -> bytes:
@@ -68,7 +79,8 @@ def content_of(file: Path) -> bytes:
 def cases_of(asked: Asked, kernel: str, spec: TargetSpec) -> tuple[tuple[Case, ...], dict[str, str]]:
     """The cases to examine, and why others that were asked for are left out.
 
-    Raises UsageError for a case that there is not, Unavailable where the interpreter can run none of them.
+    The interpreter is given the smallest first, and those that are too large for it only by their names. Raises
+    UsageError for a case that there is not, Unavailable where the interpreter can run none of them.
     """
     names = named_of("--case", asked.cases, [case.name for case in spec.cases], spec)
     cases = [case for case in spec.cases if case.name in names]
@@ -85,4 +97,22 @@ def cases_of(asked: Asked, kernel: str, spec: TargetSpec) -> tuple[tuple[Case, .
             f"Triton's interpreter is relied on in float32 alone, and none of {among} is: {', '.join(left_out)}",
             next_command=asked.on_a_gpu(kernel),
         )
-    return tuple(case for case in cases if case.name not in left_out), left_out
+    cases = sorted((case for case in cases if case.name not in left_out), key=lambda case: _moved_bytes(case, spec))
+    if asked.cases:
+        return tuple(cases), left_out
+    small = tuple(case for case in cases if _moved_bytes(case, spec) <= INTERPRETED_BYTES)
+    if not small:
+        smallest = cases[0].name
+        raise Unavailable(
+            f"every float32 case of {spec.name} moves more than the {INTERPRETED_BYTES} bytes that Triton's "
+            f"interpreter is given; a case that is named is tried, the smallest is {smallest}",
+            next_command=replace(asked, cases=(smallest,)).interpreted(kernel),
+        )
+    for case in cases[len(small) :]:
+        told = f"it moves {_moved_bytes(case, spec) / 1e6:.1f} MB, which takes Triton's interpreter minutes"
+        left_out[case.name] = f"{told}; --case {case.name} examines it all the same"
+    return small, left_out
+
+
+def _moved_bytes(case: Case, spec: TargetSpec) -> int:
+    return spec.costs[case.name][spec.modes[0]].bytes_moved
