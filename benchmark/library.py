@@ -16,8 +16,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from comparing.aims import SAVE_MEMORY, aims_of
+
 from warpsmith.cli.bench import bench
-from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import WarpsmithError
 from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.target import TargetSpec
@@ -37,10 +38,10 @@ def measure(kernel: str, into: Path) -> None:
         target = target_ref(ROOT, find_target(ROOT, load_config(ROOT), kernel))
         spec = answer_of(worker, Describe(target=target), TargetSpec)
     asked = Asked(
-        modes=tuple(mode for mode in spec.modes if mode is not Mode.FULL),
+        modes=tuple(mode for mode in spec.modes if mode in aims_of(kernel)),
         cases=tuple(case.name for case in spec.tuning_cases),
         l2=L2.COLD,
-        device_time_only=True,
+        device_time_only=kernel not in SAVE_MEMORY,
     )
     bench(ROOT, kernel, asked, into=into / kernel, as_json=False, quiet=False)
 

@@ -248,6 +248,19 @@ def test_the_target_on_the_front_page_makes_its_inputs_and_tells_its_cost() -> N
     assert all((ROOT / path).exists() for path in (target.source, *target.tests))
 
 
+@pytest.mark.filterwarnings("ignore:.*Triton cannot run on")
+def test_the_library_s_examples_on_the_front_page_run_one_after_the_other() -> None:
+    page_text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = page_text.partition("\n## The kernels\n")[2].partition("\n## ")[0]
+    page: dict[str, Any] = {}
+    for code in re.findall(r"^```python\n(.*?)^```", section, re.M | re.S):
+        exec(compile(code, "README.md", "exec"), page)
+
+    assert page["y"].shape == page["z"].shape == page["x"].shape
+    assert page["loss"].isfinite() and page["head"].weight.grad is not None
+    assert type(page["model"][1]) is page["torch"].nn.LayerNorm
+
+
 def test_every_link_between_pages_leads_somewhere() -> None:
     broken = [
         f"{relative(page)}: {link}"

@@ -24,15 +24,20 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"
 
 
 def save_plot(result: BenchResult, found: Sequence[Standing], path: Path) -> None:
-    modes = [mode for mode in (Mode.FORWARD, Mode.BACKWARD) if any(each.mode is mode for each in found)]
-    tallest = max(sum(each.mode is mode for each in found) for mode in modes)
-    size = (6 * len(modes), 1.2 + 0.2 * tallest)
-    figure, panels = plt.subplots(1, len(modes), figsize=size, layout="constrained", squeeze=False)
-    for axes, mode in zip(panels[0], modes, strict=True):
-        _panel(axes, mode, [each for each in found if each.mode is mode and each.speed is not None])
+    """The first pass on the left, the others below each other on the right, each as high as it has cases."""
+    passes = {mode: [each for each in found if each.mode is mode and each.speed is not None] for mode in Mode}
+    shown = [mode for mode in (Mode.FORWARD, Mode.BACKWARD, Mode.FULL) if passes[mode]]
+    first, rest = shown[:1], shown[1:]
+    heights = [len(passes[mode]) + 2 for mode in rest or first]
+    tallest = max(sum(heights), *(len(passes[mode]) for mode in first))
+    figure = plt.figure(figsize=(7 * (1 + bool(rest)), 1.2 + 0.18 * tallest), layout="constrained")
+    rows = [[each.value for each in (*first, mode)] for mode in rest] or [[each.value for each in first]]
+    for name, axes in figure.subplot_mosaic(rows, height_ratios=heights).items():
+        _panel(axes, Mode(name), passes[Mode(name)])
     environment = result.device.environment
     where = f"{result.device.name}, torch {environment.torch}, Triton {environment.triton}"
-    figure.suptitle(f"{where}, {result.device.measured_at[:10]}", fontsize=9)
+    what = "speed beside the fastest other, or the one that the page names (grey dots: all others; dashed: the aim)"
+    figure.suptitle(f"{what}\n{where}, {result.device.measured_at[:10]}", fontsize=9)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -40,19 +45,18 @@ def save_plot(result: BenchResult, found: Sequence[Standing], path: Path) -> Non
 def _panel(axes: plt.Axes, mode: Mode, found: Sequence[Standing]) -> None:
     """The library's interval, orange where it falls short, and a grey dot for every other."""
     for place, each in enumerate(found):
-        assert each.speed is not None and each.best is not None
+        assert each.speed is not None and each.rival is not None
         colour = ORANGE if each.falls_short else BLUE
         axes.plot([each.speed.low, each.speed.high], [place, place], color=colour, lw=4, solid_capstyle="butt")
         axes.plot(each.speed.value, place, "|", color=colour, ms=9)
-        fastest_us = each.times_us[each.best]
-        others = [fastest_us / us for name, us in each.times_us.items() if name != ORIGINAL]
+        rival_us = each.times_us[each.rival]
+        others = [rival_us / us for name, us in each.times_us.items() if name != ORIGINAL]
         axes.plot(others, [place] * len(others), ".", color=GREY, ms=4)
+        axes.plot([each.aim.least] * 2, [place - 0.5, place + 0.5], color=GREY, lw=0.8, ls="--")
     axes.axvline(1, color=GREY, lw=0.8)
-    if found:
-        axes.axvline(found[0].bar, color=GREY, lw=0.8, ls="--")
     labels = [f"{each.kernel} {quantities.case_label(each.case)}" for each in found]
     axes.set_yticks(range(len(found)), labels, fontsize=6)
     axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlim(left=0)
-    axes.set_title(f"{mode.value}: speed beside the fastest other (grey dots: all others)", fontsize=8)
+    axes.set_title("forward and backward together" if mode is Mode.FULL else mode.value, fontsize=8)

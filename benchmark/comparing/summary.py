@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from comparing.aims import Aim, aims_of
 from comparing.page import page
 from comparing.plot import save_plot
 from warpsmith.contracts.bench import BenchResult, BenchRow
@@ -18,15 +19,13 @@ from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.verdict import Interval
 from warpsmith.workspace.documents import read_document
 
-#: The least speed beside the best of the others that is asked of a pass: the library's aim.
-BARS = {Mode.FORWARD: 0.97, Mode.BACKWARD: 0.85}
-
 
 @dataclass(frozen=True)
 class Standing:
     """One pass at one case. `times_us` is contender -> median device time, the library's own among them.
 
-    `speed` is the time of the fastest other, `best`, over the library's; both are None where no other could be timed.
+    `speed` is the time of `rival` over the library's: of the one that the aim is beside, or the fastest other. Both are
+    None where it could not be timed. `peaks_bytes` are above the inputs, of those whose memory was measured.
     """
 
     kernel: str
@@ -34,23 +33,21 @@ class Standing:
     mode: Mode
     times_us: Mapping[str, float]
     share_of_ceiling: float | None
-    best: str | None
+    aim: Aim
+    rival: str | None
     speed: Interval | None
-
-    @property
-    def bar(self) -> float:
-        return BARS[self.mode]
+    peaks_bytes: Mapping[str, int]
 
     @property
     def falls_short(self) -> bool:
-        return self.speed is not None and self.speed.value < self.bar
+        return self.speed is not None and self.speed.value < self.aim.least
 
 
 def standings(result: BenchResult) -> list[Standing]:
     """Every pass of one kernel that has an aim and could be timed, in the order of its target."""
     places: dict[tuple[str, Mode], list[BenchRow]] = {}
     for row in result.rows:
-        if row.time_ms is not None and row.mode in BARS:
+        if row.time_ms is not None and row.mode in aims_of(result.kernel):
             places.setdefault((row.case, row.mode), []).append(row)
     return [
         _standing(result.kernel, case, mode, rows)
@@ -61,16 +58,20 @@ def standings(result: BenchResult) -> list[Standing]:
 
 def _standing(kernel: str, case: str, mode: Mode, rows: Sequence[BenchRow]) -> Standing:
     own = next(row for row in rows if row.contender == ORIGINAL)
+    aim = aims_of(kernel)[mode]
     others = {row.contender: row.speedup for row in rows if row.speedup is not None}
-    best = max(others, key=lambda name: others[name].value, default=None)
+    rivals = {name: speedup for name, speedup in others.items() if aim.beside in (name, None)}
+    rival = max(rivals, key=lambda name: rivals[name].value, default=None)
     return Standing(
         kernel=kernel,
         case=case,
         mode=mode,
         times_us={row.contender: 1e3 * row.time_ms.value for row in rows if row.time_ms is not None},
         share_of_ceiling=own.share_of_ceiling,
-        best=best,
-        speed=_inverse(others[best]) if best is not None else None,
+        aim=aim,
+        rival=rival,
+        speed=_inverse(rivals[rival]) if rival is not None else None,
+        peaks_bytes={row.contender: row.peak_bytes for row in rows if row.peak_bytes is not None},
     )
 
 
@@ -82,17 +83,18 @@ def _inverse(speedup: Interval) -> Interval:
 def write_summary(directory: Path) -> bool:
     """Writes README.md, library.csv and library.png, and packs the raw samples. False where nothing was measured.
 
-    Raises UsageError where it was measured on several GPUs, or with several versions of what stands beside it.
+    Raises UsageError where it was measured on GPUs of several models, or with several versions of what stands beside
+    it. Several GPUs of one model will do: a row is a whole comparison on one.
     """
     results = [read_document(path, BenchResult) for path in sorted(directory.glob("*/bench.json"))]
     found = [standing for result in results for standing in standings(result)]
     if not found:
         return False
-    first = results[0].device
+    first = results[0].device.environment.model_dump(mode="json")
     for result in results[1:]:
-        if (result.device.name, result.device.environment) != (first.name, first.environment):
+        if changes := result.device.environment.changes_since(first):
             raise UsageError(
-                f"{result.kernel} was measured on another GPU or with other versions than {results[0].kernel}",
+                f"{result.kernel} was not measured as {results[0].kernel} was: {'; '.join(changes)}",
                 next_command=f"python benchmark/library.py measure {result.kernel} --into ANOTHER-DIRECTORY",
             )
     (directory / "README.md").write_text(page(results, found), encoding="utf-8")

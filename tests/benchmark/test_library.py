@@ -69,7 +69,7 @@ def result() -> BenchResult:
 
 def test_each_pass_is_held_against_the_fastest_other(result: BenchResult) -> None:
     forward, backward = standings(result)
-    assert (forward.best, backward.best) == ("liger", "liger")
+    assert (forward.rival, backward.rival) == ("liger", "liger")
     assert forward.speed is not None and backward.speed is not None
     assert (forward.speed.value, backward.speed.value) == pytest.approx((1.25, 0.5))
     assert forward.speed.low < 1.25 < forward.speed.high
@@ -78,7 +78,22 @@ def test_each_pass_is_held_against_the_fastest_other(result: BenchResult) -> Non
 
 def test_what_nothing_else_can_do_is_held_against_nobody(result: BenchResult) -> None:
     (alone,) = standings(result.model_copy(update={"rows": result.rows[:1]}))
-    assert (alone.best, alone.speed, alone.falls_short) == (None, None, False)
+    assert (alone.rival, alone.speed, alone.falls_short) == (None, None, False)
+
+
+def test_a_loss_is_held_with_its_gradient_against_the_one_that_its_aim_names(result: BenchResult) -> None:
+    rows = [each.model_copy(update={"mode": Mode.FULL, "peak_bytes": 2**30}) for each in result.rows[:3]]
+    forward_alone = result.rows[3].model_copy(update={"mode": Mode.FORWARD})
+    loss = result.model_copy(update={"kernel": "cross_entropy", "rows": (*rows, forward_alone)})
+    (full,) = standings(loss)
+    assert (full.mode, full.rival, full.falls_short) == (Mode.FULL, "liger", False)
+    told = page([loss], [full])
+    assert "cross_entropy full at 1 of liger" in told
+    assert "| torch | speed beside liger |" in told
+    assert "| peak memory above the inputs | warpsmith | liger | torch |" in told
+    assert "| 8192×4096 bf16 | 1.0 GiB | 1.0 GiB | 1.0 GiB |" in told
+    (alone,) = standings(loss.model_copy(update={"rows": tuple(rows[:2])}))
+    assert (alone.rival, alone.speed) == (None, None)
 
 
 def test_the_page_names_what_falls_short_and_what_could_not_be_timed(result: BenchResult) -> None:
@@ -95,14 +110,22 @@ def test_a_pass_that_only_others_could_make_is_left_out(result: BenchResult) -> 
 
 
 def test_figures_of_two_machines_are_not_put_on_one_page(result: BenchResult, tmp_path: Path) -> None:
-    other = result.device.model_copy(update={"name": "NVIDIA B200"})
+    environment = result.device.environment.model_copy(update={"gpu_name": "NVIDIA B200"})
+    other = result.device.model_copy(update={"environment": environment})
     for kernel, device in (("layer_norm", result.device), ("rms_norm", other)):
         (tmp_path / kernel).mkdir()
         found = result.model_copy(update={"kernel": kernel, "device": device})
         write_document(tmp_path / kernel / "bench.json", found)
-    with pytest.raises(UsageError, match="rms_norm was measured on another GPU or with other versions than layer_norm"):
+    with pytest.raises(UsageError, match="rms_norm was not measured as layer_norm was: gpu_name"):
         write_summary(tmp_path)
     assert not (tmp_path / "README.md").exists()
+
+
+def test_two_gpus_of_one_model_are_counted_on_the_page(result: BenchResult) -> None:
+    environment = result.device.environment.model_copy(update={"gpu_uuid": "GPU-2"})
+    other = result.device.model_copy(update={"environment": environment})
+    assert "(2 of them, each kernel on one)" in page([result, result.model_copy(update={"device": other})], [])
+    assert "of them" not in page([result, result], [])
 
 
 def test_a_summary_is_a_page_a_table_a_plot_and_packed_samples(
