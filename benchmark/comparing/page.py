@@ -95,9 +95,9 @@ def _peaks(found: Sequence[Standing]) -> list[str]:
         [quantities.case_label(each.case), *(quantities.size(each.peaks_bytes.get(name)) for name in contenders)]
         for each in found
     )
-    note = (
-        "Gradients that are returned count. Liger writes that of its logits over them, which others do only if asked."
-    )
+    note = "Gradients that are returned count."
+    if "liger" in contenders:
+        note += " Liger writes that of its logits over them, which others do only if asked."
     return ["", *map(_row, (head, ["---"] * len(head), *rows)), "", note]
 
 

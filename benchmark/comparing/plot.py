@@ -26,12 +26,11 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"
 def save_plot(result: BenchResult, found: Sequence[Standing], path: Path) -> None:
     """The first pass on the left, the others below each other on the right, each as high as it has cases."""
     passes = {mode: [each for each in found if each.mode is mode and each.speed is not None] for mode in Mode}
-    shown = [mode for mode in (Mode.FORWARD, Mode.BACKWARD, Mode.FULL) if passes[mode]]
-    first, rest = shown[:1], shown[1:]
-    heights = [len(passes[mode]) + 2 for mode in rest or first]
-    tallest = max(sum(heights), *(len(passes[mode]) for mode in first))
+    first, *rest = [mode for mode in (Mode.FORWARD, Mode.BACKWARD, Mode.FULL) if any(s.mode is mode for s in found)]
+    heights = [len(passes[mode]) + 2 for mode in rest or [first]]
+    tallest = max(sum(heights), len(passes[first]))
     figure = plt.figure(figsize=(7 * (1 + bool(rest)), 1.2 + 0.18 * tallest), layout="constrained")
-    rows = [[each.value for each in (*first, mode)] for mode in rest] or [[each.value for each in first]]
+    rows = [[first.value, mode.value] for mode in rest] or [[first.value]]
     for name, axes in figure.subplot_mosaic(rows, height_ratios=heights).items():
         _panel(axes, Mode(name), passes[Mode(name)])
     environment = result.device.environment

@@ -11,7 +11,7 @@ import pytest
 from warpsmith.contracts.bench import BenchResult, BenchRow
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.errors import UsageError
-from warpsmith.contracts.measurement import L2
+from warpsmith.contracts.measurement import L2, ORIGINAL
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.verdict import Interval
 from warpsmith.workspace.documents import read_document, write_document
@@ -119,6 +119,14 @@ def test_figures_of_two_machines_are_not_put_on_one_page(result: BenchResult, tm
     with pytest.raises(UsageError, match="rms_norm was not measured as layer_norm was: gpu_name"):
         write_summary(tmp_path)
     assert not (tmp_path / "README.md").exists()
+
+
+def test_a_library_that_stands_alone_has_a_plot_without_anything_in_it(result: BenchResult, tmp_path: Path) -> None:
+    alone = result.model_copy(update={"rows": tuple(row for row in result.rows if row.contender == ORIGINAL)})
+    (tmp_path / "rms_norm").mkdir()
+    write_document(tmp_path / "rms_norm" / "bench.json", alone)
+    assert write_summary(tmp_path)
+    assert (tmp_path / "library.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_two_gpus_of_one_model_are_counted_on_the_page(result: BenchResult) -> None:
