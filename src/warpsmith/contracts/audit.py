@@ -39,6 +39,8 @@ class KnobOrigin(str, Enum):
     SM_COUNT = "sm_count"
     ABSENT = "absent"
     AUTOTUNE = "autotune"
+    #: kept on an autograd function's `ctx` by the forward pass
+    CONTEXT = "context"
     OTHER = "other"
 
 
@@ -90,6 +92,17 @@ class OpportunityKind(str, Enum):
     ONE_PROGRAM_PER_SM = "one_program_per_sm"
     UNPIPELINED_LOOP = "unpipelined_loop"
     STEPPED_WARPS = "stepped_warps"
+    #: a block is fixed, or far wider than the rows it covers
+    SHORT_ROWS = "short_rows"
+    UNCOALESCED = "uncoalesced"
+    LOOP_INVARIANT_LOAD = "loop_invariant_load"
+    REPEATED_PASS = "repeated_pass"
+    WIDE_ARITHMETIC = "wide_arithmetic"
+    HOST_SYNCHRONIZATION = "host_synchronization"
+    CONTIGUOUS_COPY = "contiguous_copy"
+    PERFORMANCE_TODO = "performance_todo"
+    #: more bytes cross device memory than must: seen by counters, not in the source
+    EXCESS_TRAFFIC = "excess_traffic"
 
 
 class Opportunity(Contract):
@@ -102,12 +115,36 @@ class Opportunity(Contract):
     why: str
 
 
+class PatternKind(str, Enum):
+    """How a kernel accesses memory and computes: neither good nor bad by itself."""
+
+    MASK = "mask"
+    STRIDE = "stride"
+    EVICTION_POLICY = "eviction policy"
+    CAST = "cast"
+    SAVED_FOR_BACKWARD = "saved for backward"
+    RECOMPUTED = "recomputed"
+    IN_PLACE = "in place"
+    ONLINE = "online algorithm"
+    ATOMIC = "atomic"
+
+
+class Pattern(Contract):
+    """One way in which a function accesses memory or computes, with the lines where it shows."""
+
+    kind: PatternKind
+    function: str
+    lines: tuple[int, ...]
+    what: str
+
+
 class SourceAudit(Contract):
     tier: Tier
     jit_functions: tuple[JitFunction, ...]
     launches: tuple[LaunchSite, ...]
     knobs: tuple[Knob, ...]
     opportunities: tuple[Opportunity, ...]
+    patterns: tuple[Pattern, ...] = ()
     #: what the scan does not understand, by name and line
     not_covered: tuple[str, ...] = ()
 

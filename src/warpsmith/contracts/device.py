@@ -86,17 +86,28 @@ class CopyCeiling(Contract):
 
 
 class TargetGpu(Contract):
-    """A GPU to compile for, which need not be there: what a compiler and host code ask of one. Sizes in bytes."""
+    """A GPU to compile for, which need not be there: what a compiler and host code ask of one. Sizes in bytes.
+
+    `memory_gb_s` and `matmul_tflops` (dense, no sparsity; float32 by its own units, not TF32) are a data sheet's peaks,
+    which no kernel reaches.
+    """
 
     name: str
     capability: tuple[int, int]
     sm_count: int = Field(gt=0)
     memory_bytes: int = Field(gt=0)
     l2_bytes: int = Field(gt=0)
+    memory_gb_s: float | None = Field(default=None, gt=0)
+    matmul_tflops: dict[DType, float] = Field(default_factory=dict)
 
 
 class DeviceFacts(Contract):
-    """One GPU. Sizes in bytes, clocks in MHz. Ceilings are measured on it, not read from a data sheet."""
+    """One GPU. Sizes in bytes, clocks in MHz. Ceilings are measured on it, unless `ceilings_from` says otherwise.
+
+    `ceilings_from` is "measured", or the words for a data sheet's peaks, where the GPU is not there: then `uuid` and
+    the driver of `environment` are "none". `ceilings_measured_at` is when, where they were kept from an earlier run on
+    the same GPU with the same driver.
+    """
 
     name: str
     uuid: str
@@ -115,6 +126,8 @@ class DeviceFacts(Contract):
     matmul_tflops: dict[DType, float]
     environment: Environment
     measured_at: str
+    ceilings_from: str = "measured"
+    ceilings_measured_at: str | None = None
 
     def copy_ceiling_gb_s(self, footprint_bytes: int) -> float:
         """The copy ceiling at the measured footprint nearest (in ratio) to the one asked for, in GB/s."""

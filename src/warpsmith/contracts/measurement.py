@@ -288,3 +288,22 @@ class Counters(Contract):
     missing_metrics: tuple[str, ...] = ()
     unavailable: str | None = None
     remedy: str | None = None
+
+
+class KernelDuration(Contract):
+    """One kernel launch of a call, in order: its device time, a sample a call. `name` is the GPU function's."""
+
+    name: str
+    samples_us: tuple[float, ...] = Field(min_length=1)
+
+
+class Durations(Contract):
+    """The kernels of one call at one case and mode, by torch's profiler; or why they are not known.
+
+    They tell where the time of a call goes, not how long it takes: the profiler lengthens short kernels.
+    """
+
+    case: Case
+    mode: Mode
+    kernels: tuple[KernelDuration, ...] = ()
+    unavailable: str | None = None

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
 
 from pydantic import Field
 
-from warpsmith.contracts.audit import SourceAudit
+from warpsmith.contracts.audit import Opportunity, SourceAudit
 from warpsmith.contracts.base import Contract, Document, RepositoryPath, Sha256
 from warpsmith.contracts.case import Mode, Role
-from warpsmith.contracts.device import DeviceFacts, Origin, TargetGpu
-from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.measurement import L2, Counters
+from warpsmith.contracts.device import DeviceFacts, Origin, OriginKind, TargetGpu
+from warpsmith.contracts.launch import LaunchRecord, SettingsProbe
+from warpsmith.contracts.measurement import L2, Counters, Durations
 from warpsmith.contracts.verdict import Interval
+
+
+class EvidenceTier(str, Enum):
+    """What a diagnosis rests on, the best first."""
+
+    COUNTERS = "ncu counters"
+    DURATIONS = "kernel durations"
+    COMPILED = "compiled code"
 
 
 class Bottleneck(str, Enum):
@@ -67,17 +76,59 @@ class LaunchOverhead(Contract):
         return self.device_us is not None and self.host_us > self.device_us
 
 
+class Headroom(Contract):
+    """What is left to win at one tuning case: the time taken, and the least possible at the nearer ceiling.
+
+    `bound` says which ceiling that is. Where nothing was timed, `time_ms`, `share` and `headroom_us` are None.
+    `counted_bytes` crossed device memory by the counters, `least_bytes` had to by the target's cost model.
+    """
+
+    case: str
+    weight: float
+    bound: Literal["copy", "matmul"]
+    least_ms: float
+    least_bytes: int
+    time_ms: float | None = None
+    share: float | None = None
+    headroom_us: float | None = None
+    counted_bytes: float | None = None
+
+
 class ModeProfile(Contract):
-    """One mode's diagnosis over its tuning cases. `headroom_us` is what the ceiling would save, weighted."""
+    """One mode's diagnosis over its tuning cases. `headroom_us` is what the ceiling would save of a call, weighted.
+
+    Where nothing was timed, `share_of_ceiling` and `headroom_us` are None and the class is a prediction.
+    """
 
     mode: Mode
     bottleneck: Bottleneck
     #: geometric mean of the tuning cases' shares of the copy (or matmul) ceiling
-    share_of_ceiling: float
-    headroom_us: float
+    share_of_ceiling: float | None
+    headroom_us: float | None
     evidence: tuple[EvidenceRow, ...]
     #: what ncu's own rule would say and why ours differs, where it does
     ncu_disagreement: str | None = None
+    #: the tier of the evidence that the class was read off
+    tier: EvidenceTier | None = None
+    headrooms: tuple[Headroom, ...] = ()
+    #: a sentence or two: what holds it back by which figures, or that it is near its peak and to be left alone
+    conclusion: str = ""
+
+
+class PricedOpportunity(Contract):
+    """An opportunity with what it may bring in one mode: microseconds a call, weighted over the tuning cases, and the
+    speed-up of that mode. Predicted, by the rule in `basis`; the largest gain at one case is told with it.
+    """
+
+    opportunity: Opportunity
+    mode: Mode
+    low_us: float
+    high_us: float
+    predicted_low: float
+    predicted_high: float
+    basis: str
+    case: str | None = None
+    case_predicted_high: float | None = None
 
 
 class Recommendation(Contract):
@@ -135,6 +186,19 @@ class Profile(Document):
     warm_baselines: tuple[Baseline, ...] = ()
     launch_overheads: tuple[LaunchOverhead, ...] = ()
     no_launch_overhead: dict[Mode, str] = Field(default_factory=dict)
+    #: the kernels of one call by torch's profiler, asked where ncu refuses
+    durations: tuple[Durations, ...] = ()
+    #: best first, those of the goal's passes before others
+    opportunities: tuple[PricedOpportunity, ...] = ()
+    settings_probes: tuple[SettingsProbe, ...] = ()
+    expected_variants_why: str = ""
+    #: what a reader must know of the GPU: that another was asked for, that others are there
+    device_notes: tuple[str, ...] = ()
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether nothing was run: no GPU, and no recording of one."""
+        return self.origin.kind is OriginKind.PREDICTED
 
     def mode_profile(self, mode: Mode) -> ModeProfile:
         """The diagnosis of that mode. Raises KeyError where the target lacks it."""

@@ -49,7 +49,8 @@ class Pass:
 
     @property
     def headroom(self) -> float:
-        return max(0.0, 1 - self.profile.share_of_ceiling)
+        share = self.profile.share_of_ceiling
+        return 0.0 if share is None else max(0.0, 1 - share)
 
     @property
     def open(self) -> bool:

@@ -23,6 +23,7 @@ from warpsmith.contracts.measurement import (
     Contender,
     Correctness,
     Counters,
+    Durations,
     HostTime,
     Memories,
     SourceRef,
@@ -92,7 +93,7 @@ class Compile(Question):
 
 
 class CompileOffline(Question):
-    """Compile what a call would launch on that GPU, with none here. Answer: CompiledAnswer with one CompiledSettings.
+    """Compile what a call would launch on that GPU, with none here, for each of the settings. Answer: CompiledAnswer.
 
     It depends on the installed triton and on no GPU: asked on a machine that has one, it leaves it alone.
     """
@@ -102,6 +103,7 @@ class CompileOffline(Question):
     case: Case
     mode: Mode
     gpu: TargetGpu
+    settings: tuple[Settings, ...] = ({},)
 
 
 class Check(Question):
@@ -170,6 +172,15 @@ class Count(Question):
     mode: Mode
 
 
+class MeasureDurations(Question):
+    """Device time of each kernel of one call, by torch's profiler: for want of counters. Answer: Durations."""
+
+    kind: Literal["durations"] = "durations"
+    source: SourceRef
+    case: Case
+    mode: Mode
+
+
 class Sanitize(Question):
     """compute-sanitizer over one call at each case, with gradients where the target has them. Answer: Sanitization."""
 
@@ -228,6 +239,7 @@ AnyQuestion = Annotated[
     | MeasureCompilation
     | MeasureHostTime
     | Count
+    | MeasureDurations
     | Sanitize,
     Field(discriminator="kind"),
 ]
@@ -248,6 +260,7 @@ ANSWER_TYPES: dict[str, type[Contract]] = {
     "compilation": Compilation,
     "host_time": HostTime,
     "count": Counters,
+    "durations": Durations,
     "sanitize": Sanitization,
 }
 
