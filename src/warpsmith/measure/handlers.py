@@ -19,6 +19,7 @@ from warpsmith.contracts.measurement import (
     Contender,
     Correctness,
     Counters,
+    Durations,
     HostTime,
     Memories,
     Memory,
@@ -42,6 +43,7 @@ from warpsmith.measure.counters.sanitizer import sanitize
 from warpsmith.measure.gpu_memory import leaving_memory
 from warpsmith.measure.timing.ceilings import inspect_device, read_environment
 from warpsmith.measure.timing.compare import time_contenders
+from warpsmith.measure.timing.durations import measure_durations
 from warpsmith.measure.timing.host import measure_host_time
 from warpsmith.measure.timing.memory import measure_memories
 from warpsmith.measure.worker.implementation import Implementation
@@ -56,6 +58,7 @@ from warpsmith.measure.worker.protocol import (
     Identify,
     Inspect,
     MeasureCompilation,
+    MeasureDurations,
     MeasureHostTime,
     MeasureMemory,
     Question,
@@ -85,6 +88,7 @@ def handlers() -> Mapping[str, Callable[[Any], Contract]]:
         "compilation": _compilation,
         "host_time": _host_time,
         "count": _count,
+        "durations": _durations,
         "sanitize": _sanitize,
     }
     return leaving_memory(answering)
@@ -246,6 +250,18 @@ def _host_time(question: MeasureHostTime) -> HostTime:
 
 def _count(question: Count) -> Counters:
     return count(question)
+
+
+def _durations(question: MeasureDurations) -> Durations:
+    profiled = Contender(name="profiled", source=question.source)
+    found = Durations(case=question.case, mode=question.mode)
+    with contenders_of(question, (profiled,)) as contenders:
+        for implementation in contenders.implementations:
+            found = measure_durations(
+                implementation, contenders.target, question.case, question.mode, seed=question.seed, device=_device()
+            )
+        failure = contenders.failures().get(profiled.name)
+    return found if failure is None else found.model_copy(update={"kernels": (), "unavailable": failure})
 
 
 def _sanitize(question: Sanitize) -> Sanitization:

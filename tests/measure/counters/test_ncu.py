@@ -7,7 +7,7 @@ import pytest
 
 from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.measurement import CounterRow, Counters, SourceRef
-from warpsmith.measure.counters.metrics import METRICS
+from warpsmith.measure.counters.metrics import ASKED, METRICS
 from warpsmith.measure.counters.ncu import command, count
 from warpsmith.measure.worker.protocol import Count, TargetRef
 
@@ -36,24 +36,85 @@ def test_the_range_between_profiler_start_and_stop_is_counted_with_every_metric_
     assert command("/bin/ncu", ["python", "-m", "runner"]) == [
         *("/bin/ncu", "--target-processes", "application-only", "--profile-from-start", "off"),
         *("--clock-control", "none", "--cache-control", "all"),
-        *("--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(METRICS)),
+        *("--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "demangled"),
+        *("--metrics", ",".join(ASKED)),
         *("python", "-m", "runner"),
     ]
 
 
-def test_rows_come_back_with_the_version_and_what_is_missing(tmp_path: Path) -> None:
-    header = '"ID","Kernel Name","Block Size","Grid Size","gpu__time_duration.sum"'
-    table = f'{header}\n"","","","","ns"\n"0","k","b","g","1,500"'
+#: Of a pass backward: the second kernel of its own, and one of torch's.
+TABLE = """\
+"ID","Kernel Name","Block Size","Grid Size","gpu__time_duration.sum","lts__t_sector_hit_rate.pct"
+"","","","","ns","%"
+"0","void fill<(int)4, FillFunctor<float>>(int, T2)","(1, 1, 1)","(2, 1, 1)","1,500","36.44"
+"1","backward","(1, 1, 1)","(3, 1, 1)","2,500","50"
+"2","sums","(1, 1, 1)","(4, 1, 1)","900","50"
+"""
 
-    found = count(QUESTION, ncu=fake_ncu(tmp_path, f"print({table!r})"))
+
+def row(kernel: str, grid: str, duration_ns: float, hits: float) -> CounterRow:
+    metrics = {"gpu__time_duration.sum": duration_ns, "lts__t_sector_hit_rate.pct": hits}
+    return CounterRow(kernel=kernel, grid=grid, block="(1, 1, 1)", metrics=metrics)
+
+
+ROWS = (
+    row("void fill<(int)4, FillFunctor<float>>(int, T2)", "(2, 1, 1)", 1500.0, 36.44),
+    row("backward", "(3, 1, 1)", 2500.0, 50.0),
+    row("sums", "(4, 1, 1)", 900.0, 50.0),
+)
+
+
+def test_a_row_a_launch_comes_back_in_their_order_with_the_version_and_what_is_missing(tmp_path: Path) -> None:
+    found = count(QUESTION, ncu=fake_ncu(tmp_path, f"print({TABLE!r})"))
 
     assert found == Counters(
         case=CASE,
         mode=Mode.BACKWARD,
-        rows=(CounterRow(kernel="k", grid="g", block="b", metrics={"gpu__time_duration.sum": 1500.0}),),
+        rows=ROWS,
         ncu_version="2025.3.1.0",
-        missing_metrics=METRICS[1:],
+        missing_metrics=tuple(name for name in METRICS if name not in ROWS[0].metrics),
     )
+
+
+REFUSING = """
+import pathlib
+asked = words[words.index('--metrics') + 1].split(',')
+with pathlib.Path({log!r}).open('a') as log:
+    print(len(asked), file=log)
+for name in {unknown!r}:
+    if name in asked:
+        print('==ERROR== Failed to find metric regex:^' + name.replace('.', chr(92) + '.') + '$')
+        break
+else:
+    print({table!r})
+"""
+
+
+def test_a_metric_that_ncu_does_not_have_costs_itself_alone(tmp_path: Path) -> None:
+    unknown, log = ("dram__bytes_read.sum", "sm__throughput.avg.pct_of_peak_sustained_elapsed"), tmp_path / "log"
+    ncu = fake_ncu(tmp_path, REFUSING.format(log=str(log), unknown=unknown, table=TABLE))
+
+    found = count(QUESTION, ncu=ncu)
+
+    assert found.rows == ROWS
+    assert set(unknown) < set(found.missing_metrics)
+    assert log.read_text().split() == [str(len(ASKED) - without) for without in range(3)]
+
+
+def test_metrics_that_are_told_missing_beside_a_table_are_not_asked_for_again(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    told = f"==ERROR== Failed to access the following 1 metrics: dram__bytes_read.sum\n{TABLE}"
+
+    found = count(QUESTION, ncu=fake_ncu(tmp_path, REFUSING.format(log=str(log), unknown=(), table=told)))
+
+    assert found.rows == ROWS
+    assert len(log.read_text().split()) == 1
+
+
+def test_an_unknown_metric_that_was_not_asked_for_is_the_reason(tmp_path: Path) -> None:
+    found = count(QUESTION, ncu=fake_ncu(tmp_path, "print('==ERROR== Failed to find metric another__one.sum')"))
+
+    assert found.unavailable == "ncu failed: Failed to find metric another__one.sum"
 
 
 def test_the_runner_is_handed_the_question(tmp_path: Path) -> None:
@@ -70,6 +131,12 @@ def test_a_refusal_is_told_with_its_remedy(tmp_path: Path) -> None:
     assert found.rows == ()
     assert "administrators only" in str(found.unavailable)
     assert "CAP_PERFMON" in str(found.remedy)
+
+
+def test_a_table_that_is_cut_short_is_a_launch_without_its_figures(tmp_path: Path) -> None:
+    found = count(QUESTION, ncu=fake_ncu(tmp_path, f"sys.stdout.write({TABLE[:-8]!r})"))
+
+    assert found.rows == (*ROWS[:2], ROWS[2].model_copy(update={"metrics": {}}))
 
 
 def test_a_hang_ends_at_the_time_limit(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from warpsmith.measure.timing.runners import (
     ProfilerRunner,
     Runner,
     Span,
-    marked_ms,
+    between_marks,
+    busy_ms,
 )
 from warpsmith.measure.worker.implementation import Implementation
 
@@ -34,6 +35,10 @@ def mark(at_us: float) -> Span:
 
 def kernel(start_us: float, end_us: float) -> Span:
     return Span("kernel", start_us, end_us)
+
+
+def marked_ms(spans: list[Span], calls: int) -> list[float]:
+    return [busy_ms(each) for each in between_marks(spans, calls)]
 
 
 def test_kernels_between_marks_are_added_up_without_the_gaps_between_them() -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from warpsmith.contracts.measurement import Counters
-from warpsmith.measure.counters.metrics import METRICS
+from warpsmith.measure.counters.metrics import ASKED
 from warpsmith.measure.counters.raw_csv import parse_raw_csv
-from warpsmith.measure.counters.refusals import explain_refusal
+from warpsmith.measure.counters.refusals import explain_refusal, refused_metrics
 from warpsmith.measure.counters.tool import find_tool, printed_by, version_of
 from warpsmith.measure.worker.protocol import Count
 
@@ -38,7 +39,7 @@ def count(question: Count, *, ncu: str | None = None, time_limit_s: float = TIME
         runner = [sys.executable, "-m", RUNNER, str(asked), str(int(time_limit_s) + 1)]
         try:
             version = version_of(ncu)
-            output = printed_by(command(ncu, runner), Path(folder) / "output", time_limit_s)
+            output = _counted(ncu, runner, Path(folder) / "output", time_limit_s)
         except subprocess.TimeoutExpired:
             return _refused(question, f"ncu did not finish within {time_limit_s:g} s", "try a smaller case")
         except OSError as error:
@@ -55,10 +56,25 @@ def find_ncu() -> str | None:
     return find_tool("ncu", "/usr/local/cuda/bin/ncu", *installed)
 
 
-def command(ncu: str, program: Sequence[str]) -> list[str]:
+def _counted(ncu: str, runner: Sequence[str], output: Path, time_limit_s: float) -> str:
+    """What ncu printed in the end. Where it refuses to count at all for want of a metric, it is asked again without.
+
+    Raises TimeoutExpired, OSError.
+    """
+    until_s, metrics = time.monotonic() + time_limit_s, ASKED
+    while True:
+        printed = printed_by(command(ncu, runner, metrics), output, until_s - time.monotonic())
+        refused = refused_metrics(printed, metrics)
+        if not refused or parse_raw_csv(printed)[0]:
+            return printed
+        metrics = tuple(name for name in metrics if name not in refused)
+
+
+def command(ncu: str, program: Sequence[str], metrics: Sequence[str] = ASKED) -> list[str]:
     """ncu around a program, counting only between the program's profiler start and stop.
 
-    That range is the process's, so it holds what autograd launches from its own thread.
+    That range is the process's, so it holds what autograd launches from its own thread. Kernels are named in full:
+    the bare name of one of torch's does not say what it computes.
     """
     return [
         ncu,
@@ -66,8 +82,8 @@ def command(ncu: str, program: Sequence[str]) -> list[str]:
         *("--profile-from-start", "off"),
         *("--clock-control", "none"),
         *("--cache-control", "all"),
-        *("--csv", "--page", "raw", "--print-units", "base"),
-        *("--metrics", ",".join(METRICS)),
+        *("--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "demangled"),
+        *("--metrics", ",".join(metrics)),
         *program,
     ]
 

@@ -118,12 +118,19 @@ class ProfilerRunner(_Eager):
     """The profiler's durations of what eager calls launch, added up; gaps between launches are not in their time."""
 
     def run_ms(self, count: int) -> list[float]:
+        return [busy_ms(spans) for spans in self.run_spans(count)]
+
+    def run_spans(self, count: int) -> list[list[Span]]:
+        """What the device does in each of `count` calls, by its start; a call that does not count goes first.
+
+        Raises NoKernels.
+        """
         for _ in range(PROFILER_ATTEMPTS - 1):
             with contextlib.suppress(NoKernels):
-                return self._profiled_ms(count)
-        return self._profiled_ms(count)
+                return self._profiled(count)
+        return self._profiled(count)
 
-    def _profiled_ms(self, count: int) -> list[float]:
+    def _profiled(self, count: int) -> list[list[Span]]:
         self.implementation.activate()
         call, device = None, self.rotation.sets[0].tensors[0].device
         mark = torch.empty(1, dtype=torch.int32, device=device)
@@ -140,7 +147,7 @@ class ProfilerRunner(_Eager):
                 warpsmith_mark[(1,)](mark)
             torch.cuda.synchronize()
             time.sleep(PROFILER_MARGIN_S)
-        return marked_ms(_device_spans(profiler), count + 1)[1:]
+        return between_marks(_device_spans(profiler), count + 1)[1:]
 
 
 @contextlib.contextmanager
@@ -172,21 +179,31 @@ class Span:
     end_us: float
 
 
-def marked_ms(spans: list[Span], calls: int) -> list[float]:
-    """Milliseconds of the spans between each pair of marks, overlaps counted once. Raises NoKernels."""
-    found: list[float] = []
-    inside, busy_us, until_us = False, 0.0, -math.inf
+def between_marks(spans: list[Span], calls: int) -> list[list[Span]]:
+    """The spans between each pair of marks, by their start. Raises NoKernels where some call has none."""
+    found: list[list[Span]] = []
+    inside: list[Span] | None = None
     for span in sorted(spans, key=lambda each: each.start_us):
-        if span.name == warpsmith_mark.__name__:
-            if inside:
-                found.append(busy_us / 1000)
-            inside, busy_us, until_us = not inside, 0.0, -math.inf
-        elif inside:
-            busy_us += max(0.0, span.end_us - max(span.start_us, until_us))
-            until_us = max(until_us, span.end_us)
-    if len(found) != calls or not all(found):
-        raise NoKernels(f"the profiler shows the kernels of {sum(map(bool, found))} of {calls} calls")
+        if span.name != warpsmith_mark.__name__:
+            if inside is not None:
+                inside.append(span)
+        elif inside is None:
+            inside = []
+        else:
+            found.append(inside)
+            inside = None
+    if len(found) != calls or not all(map(busy_ms, found)):
+        raise NoKernels(f"the profiler shows the kernels of {sum(map(bool, map(busy_ms, found)))} of {calls} calls")
     return found
+
+
+def busy_ms(spans: list[Span]) -> float:
+    """Milliseconds of spans that are sorted by their start, overlaps counted once and gaps not at all."""
+    busy_us, until_us = 0.0, -math.inf
+    for span in spans:
+        busy_us += max(0.0, span.end_us - max(span.start_us, until_us))
+        until_us = max(until_us, span.end_us)
+    return busy_us / 1000
 
 
 def _device_spans(profiler: Any) -> list[Span]:
