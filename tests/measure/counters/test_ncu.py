@@ -9,6 +9,7 @@ from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.measurement import CounterRow, Counters, SourceRef
 from warpsmith.measure.counters.metrics import ASKED, METRICS
 from warpsmith.measure.counters.ncu import command, count
+from warpsmith.measure.counters.refusals import CALL_IS_MADE
 from warpsmith.measure.worker.protocol import Count, TargetRef
 
 CASE = Case(axes={"M": 8, "N": 16}, dtype=DType.BFLOAT16)
@@ -43,7 +44,8 @@ def test_the_range_between_profiler_start_and_stop_is_counted_with_every_metric_
 
 
 #: Of a pass backward: the second kernel of its own, and one of torch's.
-TABLE = """\
+TABLE = f"""\
+{CALL_IS_MADE}
 "ID","Kernel Name","Block Size","Grid Size","gpu__time_duration.sum","lts__t_sector_hit_rate.pct"
 "","","","","ns","%"
 "0","void fill<(int)4, FillFunctor<float>>(int, T2)","(1, 1, 1)","(2, 1, 1)","1,500","36.44"
@@ -137,6 +139,30 @@ def test_a_table_that_is_cut_short_is_a_launch_without_its_figures(tmp_path: Pat
     found = count(QUESTION, ncu=fake_ncu(tmp_path, f"sys.stdout.write({TABLE[:-8]!r})"))
 
     assert found.rows == (*ROWS[:2], ROWS[2].model_copy(update={"metrics": {}}))
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ('==ERROR== Failed to profile "sums" in process 41', 'ncu failed: Failed to profile "sums" in process 41'),
+        (
+            "ValueError: no\n==ERROR== The application returned an error code (1).",
+            "the call failed under ncu: ValueError: no",
+        ),
+    ],
+)
+def test_launches_before_a_failure_are_not_all_and_so_none(tmp_path: Path, told: str, reason: str) -> None:
+    printed = TABLE.replace(CALL_IS_MADE, told)
+
+    found = count(QUESTION, ncu=fake_ncu(tmp_path, f"print({printed!r})"))
+
+    assert (found.rows, found.unavailable) == ((), reason)
+
+
+def test_a_program_that_fails_after_its_call_is_counted(tmp_path: Path) -> None:
+    told = f"{TABLE}==ERROR== The application returned an error code (11)."
+
+    assert count(QUESTION, ncu=fake_ncu(tmp_path, f"print({told!r})")).rows == ROWS
 
 
 def test_a_hang_ends_at_the_time_limit(tmp_path: Path) -> None:

@@ -112,6 +112,12 @@ possible to collect metrics from GPU units that are shared with other MIG instan
         ("==ERROR== Profiling is not supported on device 0.\n", "does not support the GPU", "newer"),
         (FAILED_CALL, "the call failed under ncu: ValueError: rms_norm: a row has 70000 columns", "without ncu"),
         ("==ERROR== Unknown Error on device 0.\n", "ncu failed: Unknown Error on device 0.", "by hand"),
+        ("==ERROR== The application returned an error code (11).\n", "ncu failed: The application returned", "by hand"),
+        (
+            "==ERROR== An error was reported by the driver\n\n==ERROR== New words.\n==ERROR== Failed to profile\n",
+            "ncu failed: New words.",
+            "by hand",
+        ),
         ("==WARNING== No kernels were profiled.\n", "no kernel was launched in the profiled range", "launches at all"),
         ("something new\n", "its last words: something new", "ncu --version"),
         ("", "its last words: none", "ncu --version"),

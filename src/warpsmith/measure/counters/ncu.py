@@ -15,7 +15,7 @@ from pathlib import Path
 from warpsmith.contracts.measurement import Counters
 from warpsmith.measure.counters.metrics import ASKED
 from warpsmith.measure.counters.raw_csv import parse_raw_csv
-from warpsmith.measure.counters.refusals import explain_refusal, refused_metrics
+from warpsmith.measure.counters.refusals import CALL_IS_MADE, explain_refusal, refused_metrics
 from warpsmith.measure.counters.tool import find_tool, printed_by, version_of
 from warpsmith.measure.worker.protocol import Count
 
@@ -45,7 +45,7 @@ def count(question: Count, *, ncu: str | None = None, time_limit_s: float = TIME
         except OSError as error:
             return _refused(question, f"{ncu} cannot be run: {error}", "install NVIDIA Nsight Compute anew")
     rows, missing = parse_raw_csv(output)
-    if not rows:
+    if not rows or CALL_IS_MADE not in output:
         return _refused(question, *explain_refusal(output))
     return Counters(case=question.case, mode=question.mode, rows=rows, ncu_version=version, missing_metrics=missing)
 

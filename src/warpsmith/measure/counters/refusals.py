@@ -104,10 +104,15 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
 )
 
+#: What the program under ncu prints when its call is made. Without it the launches that ncu tells are not all.
+CALL_IS_MADE = "warpsmith: the call is made"
+
 _NOTHING_LAUNCHED = (
     "no kernel was launched in the profiled range",
     "see that the kernel launches at all at this case: `warpsmith doctor`",
 )
+#: What leads up to the cause, or comes of it.
+_NO_CAUSE = re.compile(r"application returned|An error was reported by|Failed to profile|An error occurred while")
 _OWN_WORDS = re.compile(r"^==ERROR==\s*(?P<words>.+)$", re.MULTILINE)
 _UNKNOWN_METRICS = re.compile(r"Failed to (?:find|access)[^\n]*? metrics?:?(?P<names> [^\n]+)")
 _EXCEPTION = re.compile(r"^(?P<words>[\w.]*(Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
@@ -138,7 +143,7 @@ def explain_refusal(output: str) -> tuple[str, str]:
             return refusal.reason, refusal.remedy
     if (raised := last_exception(output)) is not None:
         return f"the call failed under ncu: {raised}", "run the same call without ncu"
-    if words := [line for line in _OWN_WORDS.findall(output) if "application returned" not in line]:
+    if words := sorted(_OWN_WORDS.findall(output), key=lambda line: _NO_CAUSE.search(line) is not None):
         return f"ncu failed: {words[0].strip()[:300]}", "run a small CUDA program under ncu by hand"
     if "No kernels were profiled" in output:
         return _NOTHING_LAUNCHED

@@ -15,6 +15,7 @@ import torch
 
 from warpsmith.contracts.measurement import Contender, SourceRef
 from warpsmith.contracts.target import Target
+from warpsmith.measure.counters.refusals import CALL_IS_MADE
 from warpsmith.measure.worker.calls import prepared
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.inputs import make_one
@@ -39,6 +40,7 @@ def main(question_path: str, limit_s: str) -> None:
     call(0)
     torch.cuda.synchronize(device)
     torch.cuda.cudart().cudaProfilerStop()
+    print(CALL_IS_MADE, flush=True)
 
 
 def loaded(target_ref: TargetRef, source: SourceRef) -> tuple[Target, Implementation, torch.device]:
