@@ -148,4 +148,4 @@ def explain_refusal(output: str) -> tuple[str, str]:
     if "No kernels were profiled" in output:
         return _NOTHING_LAUNCHED
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return f"ncu gave no table; its last words: {(lines or ['none'])[-1][:300]}", "run `ncu --version` by hand"
+    return f"ncu gave no whole table; its last words: {(lines or ['none'])[-1][:300]}", "run `ncu --version` by hand"
