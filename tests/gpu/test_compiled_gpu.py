@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.device import TargetGpu
-from warpsmith.contracts.launch import LaunchRecord
+from warpsmith.contracts.launch import AccessKind, CompiledSettings, LaunchRecord
 from warpsmith.contracts.measurement import Contender, SourceRef
 from warpsmith.contracts.target import Target
 from warpsmith.measure.compiled.launches import compile_settings, record_call
@@ -18,6 +19,8 @@ from warpsmith.measure.compiled.offline import compile_offline
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.loading import load_implementation
 from warpsmith.measure.worker.protocol import CompileOffline, TargetRef
+from warpsmith.source.scan import scan
+from warpsmith.source.tunable import make_tunable
 
 pytestmark = pytest.mark.gpu
 
@@ -67,8 +70,8 @@ def test_a_copy_elsewhere_has_the_same_machine_code(
         ("from __future__ import annotations\n", "# moved down a line\nfrom __future__ import annotations\n")
     )
 
-    assert [each.compiled for each in recorded(copy, target, Mode.FULL)] == [
-        each.compiled for each in recorded(original, target, Mode.FULL)
+    assert [each.compiled.binary_sha256 for each in recorded(copy, target, Mode.FULL)] == [
+        each.compiled.binary_sha256 for each in recorded(original, target, Mode.FULL)
     ]
 
 
@@ -152,27 +155,88 @@ def rms_norm(x, weight, eps, *, offset, casting):
 """
 
 
+@pytest.fixture
+def offline(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[CompiledSettings, ...]]:
+    """Compiles for the GPU that is here as if there were none, and finds nothing compiled before."""
+
+    def answer(
+        implementation: Implementation, mode: Mode, settings: tuple[dict[str, int], ...] = ({},)
+    ) -> tuple[CompiledSettings, ...]:
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        gpu = TargetGpu(
+            name=properties.name,
+            capability=(properties.major, properties.minor),
+            sm_count=properties.multi_processor_count,
+            memory_bytes=properties.total_memory,
+            l2_bytes=properties.L2_cache_size,
+        )
+        file, source = root / "benchmark" / "benchmark_rms_norm.py", Path(str(implementation.source_path))
+        question = CompileOffline(
+            target=TargetRef(path=str(file), root=str(root), sha256=hashlib.sha256(file.read_bytes()).hexdigest()),
+            source=SourceRef(path=str(source), sha256=hashlib.sha256(source.read_bytes()).hexdigest()),
+            case=CASE,
+            mode=mode,
+            gpu=gpu,
+            settings=settings,
+        )
+        with monkeypatch.context() as patched:
+            patched.setenv("TRITON_CACHE_DIR", str(tmp_path / "compiled offline"))
+            return compile_offline(question)
+
+    return answer
+
+
 @pytest.mark.parametrize("mode", [Mode.FORWARD, Mode.BACKWARD])
 def test_compiling_with_no_gpu_finds_what_launching_finds_here(
-    original: Implementation, target: Target, root: Path, mode: Mode
+    original: Implementation, target: Target, offline: Callable[..., tuple[CompiledSettings, ...]], mode: Mode
 ) -> None:
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    gpu = TargetGpu(
-        name=properties.name,
-        capability=(properties.major, properties.minor),
-        sm_count=properties.multi_processor_count,
-        memory_bytes=properties.total_memory,
-        l2_bytes=properties.L2_cache_size,
-    )
-    file, source = root / "benchmark" / "benchmark_rms_norm.py", Path(str(original.source_path))
-    question = CompileOffline(
-        target=TargetRef(path=str(file), root=str(root), sha256=hashlib.sha256(file.read_bytes()).hexdigest()),
-        source=SourceRef(path=str(source), sha256=hashlib.sha256(source.read_bytes()).hexdigest()),
-        case=CASE,
-        mode=mode,
-        gpu=gpu,
-    )
     launched = recorded(original, target, mode)
+    (found,) = offline(original, mode)
 
-    assert compile_offline(question).launches == launched
+    assert found.launches == launched
+    assert all(each.compiled.accesses for each in found.launches)
     assert recorded(original, target, mode) == launched
+
+
+def test_copies_and_matrix_instructions_are_the_same_with_no_gpu(
+    target: Target, offline: Callable[..., tuple[CompiledSettings, ...]], tmp_path: Path
+) -> None:
+    implementation = loaded(target, tmp_path, MATMUL.replace("WIDE=256, num_stages=4", "WIDE=64, num_stages=3"))
+    launched = recorded(implementation, forward_only(target), Mode.FORWARD)
+    (found,) = offline(implementation, Mode.FORWARD)
+
+    assert found.launches == launched
+    (facts,) = (each.compiled for each in launched)
+    assert facts.matrix_instructions
+    assert AccessKind.ASYNC_COPY in {each.kind for each in facts.accesses or ()}
+
+
+def test_settings_compile_to_the_same_code_with_no_gpu(
+    original: Implementation, target: Target, offline: Callable[..., tuple[CompiledSettings, ...]], tmp_path: Path
+) -> None:
+    text = Path(str(original.source_path)).read_text(encoding="utf-8")
+    knobs = [knob for knob in scan(text).knobs if knob.tunable]
+    path = tmp_path / "tunable_rms_norm.py"
+    path.write_text(make_tunable(text, knobs), encoding="utf-8")
+    source = SourceRef(path=str(path), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+    def implementation(settings: Settings) -> Implementation:
+        return load_implementation(target, Contender(name="candidate", source=source, settings=settings), str(tmp_path))
+
+    settings = tuple(
+        {f"_rms_norm_{each}_kernel.num_warps": warps} for each in ("forward", "backward") for warps in (4, 16)
+    )
+    here = compile_settings(
+        implementation,
+        target,
+        CASE,
+        Mode.FULL,
+        settings,
+        device=torch.device("cuda", torch.cuda.current_device()),
+        seed=0,
+        launch=False,
+    )
+
+    assert [each.launches for each in offline(implementation({}), Mode.FULL, settings)] == [
+        each.launches for each in here
+    ]

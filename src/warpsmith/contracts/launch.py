@@ -36,7 +36,7 @@ class CompiledFacts(Contract):
     """What the compiler reports of one specialization.
 
     `accesses`, and `matrix_instructions` (mnemonic, such as "wgmma.mma_async" -> how many), are None where the
-    code was not read; empty, there are none.
+    code was not read; empty, there are none. A program of the grid is `num_ctas` blocks, which share a cluster.
     """
 
     binary_sha256: Sha256
@@ -45,6 +45,7 @@ class CompiledFacts(Contract):
     shared_bytes: int
     num_warps: int
     num_stages: int
+    num_ctas: int = Field(default=1, gt=0)
     accesses: tuple[GlobalAccess, ...] | None = None
     matrix_instructions: dict[str, int] | None = None
 
@@ -92,5 +93,5 @@ class SettingsProbe(Contract):
 
     @property
     def is_inert(self) -> bool:
-        """Whether no value that compiles makes a difference."""
-        return len(self.alike) == 1
+        """Whether values that compile, two at least, make no difference."""
+        return len(self.alike) == 1 and len(self.alike[0]) > 1

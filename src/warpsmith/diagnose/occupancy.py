@@ -1,8 +1,9 @@
 """Owns occupancy: how many blocks of a launch an SM holds at once, what limits that, and how many waves a grid makes.
 
-The rules are those of NVIDIA's occupancy calculator (CUDA C++ Programming Guide, "Compute Capabilities").
-Checked against ncu on an H200: 39 registers, 8 warps, 32 bytes of shared memory, 4096 blocks give 6 blocks an
-SM, 75% and 5.17 waves. Pure; must not know where the figures come from.
+The rules are those of NVIDIA's occupancy calculator: cuda_occupancy.h, which comes with the CUDA toolkit (here as of
+13.0), and CUDA C++ Programming Guide, "Compute Capabilities". Checked against ncu on an H200: 39 registers, 8 warps, 32
+bytes of shared memory, 4096 blocks give 6 blocks an SM, 75% and 5.17 waves. Pure; must not know where the figures come
+from.
 """
 
 from __future__ import annotations
@@ -12,19 +13,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.launch import CompiledFacts
-from warpsmith.device.architecture import THREADS_PER_WARP, limits_of
+from warpsmith.device.architecture import THREADS_PER_WARP, SmLimits, limits_of
 
-#: Hardware facts, the same for every capability from 8.0 on.
+#: Hardware facts of every capability from 7.0 on: cudaOccRegAllocationGranularity.
 REGISTERS_PER_WARP_UNIT = 256
-#: An SM is four partitions with a quarter of the registers each; a warp lives in one of them.
+#: An SM is four partitions with a quarter of the registers each; a warp lives in one of them:
+#: cudaOccSubPartitionsPerMultiprocessor, the same from 7.0 on.
 PARTITIONS = 4
+#: cudaOccSMemAllocationGranularity, from 8.0 on and before.
 SHARED_UNIT_BYTES = 128
-SHARED_RESERVED_PER_BLOCK_BYTES = 1024
+SHARED_UNIT_BEFORE_AMPERE_BYTES = 256
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """`share` is resident warps over the most an SM holds. `waves` is None where not even one block fits."""
+    """`share` is resident warps over the most an SM holds. `waves` is None where not even one block fits.
+
+    `limiter` is "registers", "shared memory", "warps" or "blocks". Blocks of a cluster are counted one by one; that
+    they have to lie on one GPC, which can leave SMs idle, is not in these figures.
+    """
 
     blocks_per_sm: int
     share: float
@@ -32,20 +39,41 @@ class Occupancy:
     blocks: int
     waves: float | None
 
+    @property
+    def full_waves(self) -> int | None:
+        return math.floor(self.waves) if self.waves is not None else None
+
+    @property
+    def last_wave_share(self) -> float | None:
+        """How full the last wave is, up to 1."""
+        return self.waves - math.ceil(self.waves) + 1 if self.waves is not None else None
+
+    @property
+    def tail_share(self) -> float | None:
+        """What the last wave costs at most, as a share of the kernel's time: 1 - waves / ceil(waves).
+
+        It is the room for blocks that stays empty, if all blocks take the same time. It costs less where an SM that
+        holds fewer blocks runs each of them faster. None up to one wave: there is no tail, all blocks run at once.
+        """
+        if self.waves is None or self.waves <= 1:
+            return None
+        return 1 - self.waves / math.ceil(self.waves)
+
 
 def occupancy(compiled: CompiledFacts, grid: Sequence[int], capability: tuple[int, int], sm_count: int) -> Occupancy:
-    """Theoretical occupancy of one launch. The shared-memory carve-out is taken at its largest."""
+    """Theoretical occupancy of one launch. The shared-memory carve-out is taken at its largest.
+
+    Raises Unavailable for an unknown compute capability.
+    """
     limits = limits_of(capability)
-    shared_bytes = _rounded_up(compiled.shared_bytes + SHARED_RESERVED_PER_BLOCK_BYTES, SHARED_UNIT_BYTES)
-    fits_shared = compiled.shared_bytes <= limits.shared_memory_per_block_bytes
     by_limit = {
         "blocks": limits.max_blocks_per_sm,
         "warps": limits.max_warps_per_sm // compiled.num_warps,
         "registers": _blocks_by_registers(compiled, limits.registers_per_sm),
-        "shared memory": limits.shared_memory_per_sm_bytes // shared_bytes if fits_shared else 0,
+        "shared memory": _blocks_by_shared_memory(compiled, limits, capability),
     }
     limiter = min(by_limit, key=lambda name: by_limit[name])
-    blocks_per_sm, blocks = by_limit[limiter], math.prod(grid)
+    blocks_per_sm, blocks = by_limit[limiter], math.prod(grid) * compiled.num_ctas
     return Occupancy(
         blocks_per_sm=blocks_per_sm,
         share=blocks_per_sm * compiled.num_warps / limits.max_warps_per_sm,
@@ -60,6 +88,16 @@ def _blocks_by_registers(compiled: CompiledFacts, registers_per_sm: int) -> int:
     per_warp = _rounded_up(max(1, compiled.registers) * THREADS_PER_WARP, REGISTERS_PER_WARP_UNIT)
     warps = PARTITIONS * (registers_per_sm // PARTITIONS // per_warp)
     return warps // compiled.num_warps
+
+
+def _blocks_by_shared_memory(compiled: CompiledFacts, limits: SmLimits, capability: tuple[int, int]) -> int:
+    """In every block, the driver takes what a block cannot have of all that an SM has."""
+    if compiled.shared_bytes > limits.shared_memory_per_block_bytes:
+        return 0
+    reserved = limits.shared_memory_per_sm_bytes - limits.shared_memory_per_block_bytes
+    unit = SHARED_UNIT_BYTES if capability >= (8, 0) else SHARED_UNIT_BEFORE_AMPERE_BYTES
+    a_block = _rounded_up(compiled.shared_bytes + reserved, unit)
+    return limits.shared_memory_per_sm_bytes // a_block if a_block else limits.max_blocks_per_sm
 
 
 def _rounded_up(value: int, unit: int) -> int:

@@ -177,7 +177,7 @@ def _compile(question: Compile) -> CompiledAnswer:
 
 
 def _compile_offline(question: CompileOffline) -> CompiledAnswer:
-    return CompiledAnswer(compiled=(compile_offline(question),))
+    return CompiledAnswer(compiled=compile_offline(question))
 
 
 def _check(question: Check) -> Correctness:

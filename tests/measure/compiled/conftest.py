@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from warpsmith.contracts.measurement import Contender, SourceRef
 from warpsmith.contracts.target import ALL_MODES, Target
 from warpsmith.measure.worker.implementation import Implementation
 from warpsmith.measure.worker.loading import load_implementation
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for the kernels that the tests share
 
 #: Doubles x forward (programs of BLOCK values) and its gradient backward.
 SOURCE = """\

@@ -8,7 +8,7 @@ import torch
 from triton.runtime.jit import JITFunction
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
+from warpsmith.contracts.launch import AccessKind, CompiledSettings, GlobalAccess, LaunchRecord
 from warpsmith.measure.compiled.launches import compile_settings, record_call
 from warpsmith.measure.compiled.recording import recording
 
@@ -49,8 +49,16 @@ def test_a_launch_is_recorded_with_its_host_grid_and_settings(compiling: Any, tm
         host_tensors={"x": "float32", "y": "float32"},
         compiled=facts,
     )
-    assert (facts.num_warps, facts.num_stages, facts.shared_bytes, facts.spills) == (4, 3, 0, 0)
+    assert (facts.num_warps, facts.num_stages, facts.num_ctas, facts.shared_bytes, facts.spills) == (4, 3, 1, 0, 0)
     assert 0 < facts.registers <= 255
+    load, store = (
+        n for n, text in enumerate(compiling.source.splitlines(), 1) if "tl.load(" in text or "tl.store(" in text
+    )
+    assert facts.accesses == (
+        GlobalAccess(kind=AccessKind.LOAD, bytes_a_thread=4, instructions=2, line=load),
+        GlobalAccess(kind=AccessKind.STORE, bytes_a_thread=4, instructions=2, line=store),
+    )
+    assert facts.matrix_instructions == {}
 
 
 @pytest.mark.parametrize(("mode", "expected"), [(Mode.FORWARD, 1), (Mode.BACKWARD, 1), (Mode.FULL, 2)])
@@ -67,8 +75,11 @@ def test_machine_code_is_the_same_wherever_and_on_whichever_line_its_source_lies
     (here,) = launches(compiling, tmp_path / "here" / "scale.py")
     (there,) = launches(compiling, tmp_path / "over" / "there.py", text="# a comment\n\n" + compiling.source)
 
-    assert here.line != there.line
-    assert here.compiled == there.compiled
+    assert there.line == here.line + 2
+    assert there.compiled.binary_sha256 == here.compiled.binary_sha256
+    # all else is told of the code alike, two lines further down
+    moved = [each.model_copy(update={"line": each.line + 2}) for each in here.compiled.accesses or ()]
+    assert there.compiled == here.compiled.model_copy(update={"accesses": tuple(moved)})
 
 
 def test_machine_code_differs_by_warps_and_by_what_it_computes(compiling: Any, tmp_path: Path) -> None:
@@ -111,6 +122,11 @@ def own(x):
     ).launches
 
     assert [(each.host_function, each.grid, each.constexprs["FACTOR"]) for each in found] == [("own", (2, 1, 1), 3.0)]
+    # its lines are those of another file, and told by none
+    assert [(each.kind.value, each.line) for each in found[0].compiled.accesses or ()] == [
+        ("load", None),
+        ("store", None),
+    ]
 
 
 def test_launches_from_elsewhere_count_where_the_source_has_none(compiling: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from warpsmith.measure.compiled.launches import record_call
 from warpsmith.measure.compiled.offline import compile_offline
 from warpsmith.measure.worker.process import ProcessWorker
 from warpsmith.measure.worker.protocol import CompiledAnswer, CompileOffline, TargetRef, WorkerError
+from warpsmith.source.scan import scan
+from warpsmith.source.tunable import make_tunable
 
 ROOT = Path(__file__).resolve().parents[3]
 TARGET = ROOT / "benchmark" / "benchmark_rms_norm.py"
@@ -68,6 +71,12 @@ def question(
     )
 
 
+def alone(question: CompileOffline) -> CompiledSettings:
+    """The answer to a question about one choice of settings."""
+    (found,) = compile_offline(question)
+    return found
+
+
 @pytest.fixture
 def small(compiling: Any, tmp_path: Path) -> Callable[..., CompileOffline]:
     """A question about the kernel that all tests here share, with `run` and what else is given added to its source."""
@@ -83,7 +92,7 @@ def small(compiling: Any, tmp_path: Path) -> Callable[..., CompileOffline]:
 def comparable(launch: LaunchRecord) -> dict[str, Any]:
     """All that another version of the compiler leaves as it is."""
     told = launch.model_dump(exclude={"compiled", "grid"})
-    compiled = launch.compiled.model_dump(exclude={"binary_sha256", "registers"})
+    compiled = launch.compiled.model_dump(exclude={"binary_sha256", "registers", "accesses", "matrix_instructions"})
     return {**told, **compiled, "programs": [size for size in launch.grid if size != 1]}
 
 
@@ -96,12 +105,13 @@ def test_the_launches_of_a_recorded_run_are_found_with_no_gpu() -> None:
         case = Case(axes={"M": rows, "N": columns}, dtype=DType.BFLOAT16)
         assert case.name == name
         for mode, launches in by_mode.items():
-            found = compile_offline(question(ORIGINAL, case, Mode(mode), gpu=gpu))
+            found = alone(question(ORIGINAL, case, Mode(mode), gpu=gpu))
             expected = [LaunchRecord.model_validate(each) for each in launches]
             assert (found.failure, found.notes) == (None, ())
             assert list(map(comparable, found.launches)) == list(map(comparable, expected))
             for ours, theirs in zip(found.launches, expected, strict=True):
                 assert ours.compiled.registers == pytest.approx(theirs.compiled.registers, rel=0.15)
+                assert {each.kind.value for each in ours.compiled.accesses or ()} == {"load", "store"}
             checked += 1
     assert checked >= 10
 
@@ -112,8 +122,8 @@ def test_the_launches_of_a_recorded_run_are_found_with_no_gpu() -> None:
 def test_each_gpu_gets_its_own_grid_and_settings_in_one_process(name: str, programs: int, stages: int) -> None:
     source = ROOT / "src" / "warpsmith" / "kernels" / "rms_norm.py"
     case = Case(axes={"M": 8192, "N": 4096}, dtype=DType.BFLOAT16)
-    (forward,) = compile_offline(question(source, case, gpu=known_gpu(name))).launches
-    (backward,) = compile_offline(question(source, case, Mode.BACKWARD, gpu=known_gpu(name))).launches
+    (forward,) = alone(question(source, case, gpu=known_gpu(name))).launches
+    (backward,) = alone(question(source, case, Mode.BACKWARD, gpu=known_gpu(name))).launches
 
     assert (forward.jit_function, forward.grid) == ("_rms_norm_forward_kernel", (8192, 1, 1))
     assert (backward.jit_function, backward.grid) == ("_rms_norm_backward_kernel", (programs, 1, 1))
@@ -134,7 +144,7 @@ def test_code_is_specialized_as_for_a_tensor_that_has_an_address(
         implementation, target, case, Mode.FORWARD, device=compiling.device, seed=0, launch=False
     ).launches
 
-    assert compile_offline(asked).launches == (expected,)
+    assert alone(asked).launches == (expected,)
 
 
 HOST_CODE = """\
@@ -166,7 +176,7 @@ def scaled_by(y, blocks, bytes_free, apart):
 
 
 def test_host_code_is_answered_for_the_gpu_that_is_not_there(small: Callable[..., CompileOffline]) -> None:
-    found = compile_offline(small(HOST_CODE, gpu=known_gpu("A100")))
+    found = alone(small(HOST_CODE, gpu=known_gpu("A100")))
 
     assert found.failure is None
     (launch,) = found.launches
@@ -185,19 +195,85 @@ def test_host_code_is_answered_for_the_gpu_that_is_not_there(small: Callable[...
     ],
 )
 def test_a_call_that_cannot_be_followed_says_why(small: Callable[..., CompileOffline], body: str, failure: str) -> None:
-    found = compile_offline(small(f"def run(x):\n    {body}\n"))
+    found = alone(small(f"def run(x):\n    {body}\n"))
 
     assert found.launches == ()
     assert str(found.failure).startswith(failure)
 
 
+def run_scaled(added: str = "") -> str:
+    return f"{added}\ndef run(x):\n    return scaled(x)\n"
+
+
+def test_each_choice_of_settings_takes_effect_in_order_and_fails_for_itself(
+    small: Callable[..., CompileOffline],
+) -> None:
+    asked = small(run_scaled())
+    settings = ({}, {"block": 512}, {"block": 32}, {"warps": 8}, {"block": 8192}, {"warps": 64}, {"stages": 5}, {})
+    original, wide, asserted, warps, refused, oversized, stages, again = compile_offline(
+        asked.model_copy(update={"settings": settings})
+    )
+
+    assert [each.settings for each in (original, wide, asserted, warps, refused, oversized, stages, again)] == [
+        *settings
+    ]
+    assert [each.launches[0].grid for each in (original, wide, warps)] == [(4, 1, 1), (2, 1, 1), (4, 1, 1)]
+    assert warps.launches[0].compiled.num_warps == 8
+    assert str(asserted.failure).startswith("a static assertion of the kernel failed: ")
+    assert refused.failure == "the call failed: ValueError: block 8192 is above 4096"
+    assert str(oversized.failure).startswith("needs more than the GPU has: OutOfResources: ")
+    assert stages.launches[0].compiled.num_stages == 5
+    assert stages.launches[0].compiled.binary_sha256 == original.launches[0].compiled.binary_sha256
+    assert again.launches == original.launches
+    assert (original.compile_s is None, again.compile_s) == (False, None)
+
+
+def test_a_source_is_loaded_once_for_all_settings(
+    small: Callable[..., CompileOffline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIMES_LOADED", "")
+    asked = small(run_scaled("import os\nos.environ['TIMES_LOADED'] += 'once '\n"))
+    compile_offline(asked.model_copy(update={"settings": ({}, {"block": 512}, {"block": 1024})}))
+
+    assert os.environ["TIMES_LOADED"] == "once "
+
+
+def test_settings_that_a_source_does_not_take_are_refused(small: Callable[..., CompileOffline]) -> None:
+    asked = small(run_scaled("del WARPSMITH_SETTINGS"))
+    with pytest.raises(WorkerError, match="import_failed: candidate has settings, but its source takes none"):
+        compile_offline(asked.model_copy(update={"settings": ({"block": 512},)}))
+
+
+def test_knobs_made_tunable_act_offline_as_on_a_gpu(tmp_path: Path) -> None:
+    text = ORIGINAL.read_text(encoding="utf-8")
+    knobs = [knob for knob in scan(text).knobs if knob.tunable]
+    source = tmp_path / "tunable_rms_norm.py"
+    source.write_text(make_tunable(text, knobs), encoding="utf-8")
+    case = Case(axes={"M": 1024, "N": 1024}, dtype=DType.BFLOAT16)
+    forward, backward = "_rms_norm_forward_kernel", "_rms_norm_backward_kernel"
+    settings: tuple[dict[str, int], ...] = (
+        {f"{forward}.num_warps": 2},
+        {f"{backward}.num_warps": 16},
+        {f"{backward}.programs_per_sm": 2},
+    )
+    asked = question(source, case, Mode.FULL).model_copy(update={"settings": settings})
+    found = [
+        {each.jit_function: (each.compiled.num_warps, each.grid[0]) for each in compiled.launches}
+        for compiled in compile_offline(asked)
+    ]
+
+    assert found[0][forward][0] == 2 != found[1][forward][0]
+    assert found[1][backward][0] == 16 != found[0][backward][0]
+    assert [each[backward][1] for each in found] == [132, 132, 264]
+
+
 def test_a_call_that_returns_nothing_is_a_bad_target(small: Callable[..., CompileOffline]) -> None:
     with pytest.raises(WorkerError, match="bad_target: call returned NoneType"):
-        compile_offline(small("def run(x):\n    scaled(x)\n"))
+        alone(small("def run(x):\n    scaled(x)\n"))
 
 
 def test_a_call_that_launches_nothing_has_no_launches(small: Callable[..., CompileOffline]) -> None:
-    assert compile_offline(small("def run(x):\n    return x + 1\n")) == CompiledSettings(settings={})
+    assert alone(small("def run(x):\n    return x + 1\n")) == CompiledSettings(settings={})
 
 
 MATMUL = """\
@@ -222,7 +298,7 @@ def run(x):
 def test_shared_memory_beyond_the_gpus_is_refused_as_there(
     small: Callable[..., CompileOffline], name: str, fits: bool
 ) -> None:
-    found = compile_offline(small(MATMUL, gpu=known_gpu(name)))
+    found = alone(small(MATMUL, gpu=known_gpu(name)))
 
     if fits:
         assert [each.jit_function for each in found.launches] == ["matmul_kernel"]
@@ -250,12 +326,21 @@ def run(x):
 
 
 def test_an_autotuned_kernel_shows_its_first_configuration_and_says_so(small: Callable[..., CompileOffline]) -> None:
-    found = compile_offline(small(AUTOTUNED))
+    found = alone(small(AUTOTUNED))
 
     assert [(each.grid, each.compiled.num_warps) for each in found.launches] == [((8, 1, 1), 2)]
     assert found.notes == (
         "scale_kernel: the first of 2 configurations stands in; which one is fastest is timed on a GPU",
     )
+
+
+def test_each_answer_has_notes_of_its_own(small: Callable[..., CompileOffline]) -> None:
+    tuned_when_asked = AUTOTUNED.replace(
+        "    tuned_kernel", "    if not WARPSMITH_SETTINGS: return scaled(x)\n    tuned_kernel"
+    )
+    asked = small(tuned_when_asked).model_copy(update={"settings": ({"tuned": 1}, {}, {"tuned": 2})})
+
+    assert [len(each.notes) for each in compile_offline(asked)] == [1, 0, 1]
 
 
 def test_everything_is_as_it_was_afterwards_also_after_a_failure(small: Callable[..., CompileOffline]) -> None:
@@ -265,17 +350,17 @@ def test_everything_is_as_it_was_afterwards_also_after_a_failure(small: Callable
         return *cuda, *triton, torch.Generator, torch.autograd.grad, torch.ones(1).item()
 
     before = observed()
-    assert compile_offline(small("def run(x):\n    return scaled(x)\n")).launches
+    assert alone(small("def run(x):\n    return scaled(x)\n")).launches
     assert observed() == before
     with pytest.raises(WorkerError, match="import_failed"):
-        compile_offline(small("raise RuntimeError('no such module')"))
+        alone(small("raise RuntimeError('no such module')"))
     assert observed() == before
 
 
 def test_a_capability_that_nobody_knows_is_refused_by_name(small: Callable[..., CompileOffline]) -> None:
     gpu = H200.model_copy(update={"name": "NVIDIA Z900", "capability": (13, 0)})
     with pytest.raises(WorkerError) as refused:
-        compile_offline(small("def run(x):\n    return scaled(x)\n", gpu=gpu))
+        alone(small("def run(x):\n    return scaled(x)\n", gpu=gpu))
 
     assert refused.value.failure.status == "compile_failed"
     assert "cannot compile for NVIDIA Z900, compute capability 13.0" in refused.value.failure.message
@@ -288,7 +373,7 @@ def test_a_capability_that_ptxas_does_not_know_is_refused_by_name(
     monkeypatch.setitem(architecture._KNOWN, (13, 0), architecture._KNOWN[(10, 0)])
     gpu = H200.model_copy(update={"name": "NVIDIA Z900", "capability": (13, 0)})
     with pytest.raises(WorkerError, match=r"compile_failed: triton .* NVIDIA Z900, .* 13.0: its ptxas does not know"):
-        compile_offline(small("def run(x):\n    return scaled(x)\n", gpu=gpu))
+        alone(small("def run(x):\n    return scaled(x)\n", gpu=gpu))
 
 
 def test_a_worker_that_sees_no_gpu_answers(small: Callable[..., CompileOffline], tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from warpsmith.contracts.device import TargetGpu
 from warpsmith.contracts.errors import Unavailable
 from warpsmith.contracts.launch import CompiledFacts, CompiledSettings
 from warpsmith.contracts.measurement import Contender
+from warpsmith.contracts.target import Target
 from warpsmith.device.architecture import THREADS_PER_WARP, limits_of
 from warpsmith.measure.compiled.absent_gpu import standing_in_for
 from warpsmith.measure.compiled.launches import compile_settings
@@ -43,8 +44,8 @@ _TENSOR_MEMORY_COLUMNS = 512
 _UNKNOWN_ARCHITECTURE = "is not defined for option 'gpu-name'"
 
 
-def compile_offline(question: CompileOffline) -> CompiledSettings:
-    """The launches of one call at the case, or why there are none to tell.
+def compile_offline(question: CompileOffline) -> tuple[CompiledSettings, ...]:
+    """The launches of one call at the case with each of the settings, in order, or why there are none to tell.
 
     Raises WorkerError where the source cannot be loaded, and (compile_failed) where this triton does not compile for
     the GPU at all.
@@ -54,37 +55,42 @@ def compile_offline(question: CompileOffline) -> CompiledSettings:
         limits_of(gpu.capability)
     except Unavailable as error:
         raise _not_for(gpu, error.message) from error
-    untimed: dict[str, int] = {}
-    with standing_in_for(gpu), loaded_apart(gpu.model_dump_json()), _compiled_apart(), _first_configurations(untimed):
+    with standing_in_for(gpu), loaded_apart(gpu.model_dump_json()), _compiled_apart():
         target = load_target(question.target.path)
-
-        def implementation(settings: Settings) -> Implementation:
-            return load_implementation(
-                target, Contender(name="candidate", source=question.source), question.target.root
-            )
-
-        with tensors_without_values():
-            (compiled,) = compile_settings(
-                implementation,
-                target,
-                question.case,
-                question.mode,
-                [{}],
-                device=torch.device("cuda", 0),
-                seed=question.seed,
-                launch=False,
-                facts=_facts_for(gpu),
-            )
-    if compiled.failure is not None and _UNKNOWN_ARCHITECTURE in compiled.failure:
+        compiled = tuple(_compiled(question, target, settings) for settings in question.settings)
+    if any(each.failure is not None and _UNKNOWN_ARCHITECTURE in each.failure for each in compiled):
         raise _not_for(gpu, "its ptxas does not know that architecture")
+    return compiled
+
+
+def _compiled(question: CompileOffline, target: Target, settings: Settings) -> CompiledSettings:
+    """With one choice of settings, on tensors of its own: a call that fails leaves nothing to the next."""
+
+    def implementation(chosen: Settings) -> Implementation:
+        contender = Contender(name="candidate", source=question.source, settings=chosen)
+        return load_implementation(target, contender, question.target.root)
+
+    untimed: dict[str, int] = {}
+    with _first_configurations(untimed), tensors_without_values():
+        (compiled,) = compile_settings(
+            implementation,
+            target,
+            question.case,
+            question.mode,
+            [settings],
+            device=torch.device("cuda", 0),
+            seed=question.seed,
+            launch=False,
+            facts=_facts_for(question.gpu),
+        )
     return compiled.model_copy(update={"notes": tuple(map(_told, untimed.items()))})
 
 
 def _facts_for(gpu: TargetGpu) -> Facts:
     """Facts of a kernel; raises OutOfResources where the GPU could not run it, as loading it there would."""
 
-    def facts(kernel: Any) -> CompiledFacts:
-        found, metadata = read_facts(kernel), kernel.metadata
+    def facts(kernel: Any, in_source: bool) -> CompiledFacts:
+        found, metadata = read_facts(kernel, in_source), kernel.metadata
         for name, required, limit in (
             ("shared memory", found.shared_bytes, limits_of(gpu.capability).shared_memory_per_block_bytes),
             ("threads", found.num_warps * THREADS_PER_WARP, _MAX_THREADS_PER_BLOCK),

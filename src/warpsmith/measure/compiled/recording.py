@@ -23,9 +23,11 @@ from triton.runtime.jit import JITFunction
 
 from warpsmith.contracts.launch import CompiledFacts, LaunchRecord
 from warpsmith.measure.compiled.machine_code import machine_code_sha256, registers_and_spills
+from warpsmith.measure.compiled.ptx import read_ptx
 
-#: What is told of a compiled kernel of Triton's. May raise what a launch of it would.
-Facts = Callable[[Any], CompiledFacts]
+#: What is told of a compiled kernel of Triton's, which stands in the source (then with lines) or does not. May raise
+#: what a launch of it would.
+Facts = Callable[[Any, bool], CompiledFacts]
 
 
 @dataclass
@@ -56,7 +58,7 @@ class Recording:
         return self.source_path is not None and os.path.realpath(path) == os.path.realpath(self.source_path)
 
     def add(self, jit: Any, kernel: Any, bound: Mapping[str, Any], grid: tuple[int, ...]) -> None:
-        host = self._host()
+        host, in_source = self._host(), self.is_source(jit.fn.__code__.co_filename)
         locals_: dict[str, Any] = dict(host.f_locals) if host else {}
         record = LaunchRecord(
             jit_function=jit.fn.__name__,
@@ -70,9 +72,9 @@ class Recording:
                 for name, value in locals_.items()
                 if isinstance(value, torch.Tensor)
             },
-            compiled=self.facts(kernel),
+            compiled=self.facts(kernel, in_source),
         )
-        ours = host is not None or self.is_source(jit.fn.__code__.co_filename)
+        ours = host is not None or in_source
         (self.from_source if ours else self.others).append(record)
         if ours:
             self.specializations.setdefault(record.jit_function, set()).add(kernel.hash)
@@ -89,17 +91,17 @@ class Recording:
             self.compile_s += times.total / 1e6
 
 
-def loaded_facts(kernel: Any) -> CompiledFacts:
+def loaded_facts(kernel: Any, in_source: bool) -> CompiledFacts:
     """As the driver tells them, once it has loaded the code; read from the code where torch finds no GPU."""
     if not torch.cuda.is_available():
-        return read_facts(kernel)
+        return read_facts(kernel, in_source)
     kernel._init_handles()  # loads the code, where no launch has; raises OutOfResources where it cannot run
-    return _facts(kernel, kernel.n_regs, kernel.n_spills)
+    return _facts(kernel, in_source, kernel.n_regs, kernel.n_spills)
 
 
-def read_facts(kernel: Any) -> CompiledFacts:
+def read_facts(kernel: Any, in_source: bool) -> CompiledFacts:
     """As they stand in the code, with no GPU to ask."""
-    return _facts(kernel, *registers_and_spills(kernel.asm["cubin"], knobs.nvidia.cuobjdump.path))
+    return _facts(kernel, in_source, *registers_and_spills(kernel.asm["cubin"], knobs.nvidia.cuobjdump.path))
 
 
 @contextmanager
@@ -133,8 +135,9 @@ def recording(source_path: str | None, *, launch: bool, facts: Facts = loaded_fa
         knobs.compilation.listener = listener
 
 
-def _facts(kernel: Any, registers: int, spills: int) -> CompiledFacts:
+def _facts(kernel: Any, in_source: bool, registers: int, spills: int) -> CompiledFacts:
     metadata, cubin = kernel.metadata, kernel.asm["cubin"]
+    code = read_ptx(kernel.asm["ptx"], with_lines=in_source)
     return CompiledFacts(
         binary_sha256=machine_code_sha256(cubin, num_warps=metadata.num_warps, shared_bytes=metadata.shared),
         registers=registers,
@@ -142,6 +145,9 @@ def _facts(kernel: Any, registers: int, spills: int) -> CompiledFacts:
         shared_bytes=metadata.shared,
         num_warps=metadata.num_warps,
         num_stages=metadata.num_stages,
+        num_ctas=metadata.num_ctas,
+        accesses=code.accesses,
+        matrix_instructions=code.matrix_instructions,
     )
 
 
