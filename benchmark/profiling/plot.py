@@ -40,6 +40,7 @@ def save_plot(kept: Kept, found: Sequence[Row], path: Path) -> None:
             axes.text(1, place, f"ncu's rule: {quantities.words(row.by_ncu.value)}", va="center", fontsize=5, color="w")
     axes.axvline(100 * NEAR_PEAK, color=GREY, lw=0.8, ls="--")
     axes.set_yticks(range(len(found)), [f"{row.kernel} {row.mode.value}" for row in found], fontsize=6)
+    axes.tick_params(axis="x", labelsize=7)
     axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlabel("percent of the measured ceiling; dashed: near peak", fontsize=8)

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from warpsmith.contracts.case import Case, Cost, DType, Mode, Role
-from warpsmith.contracts.measurement import L2, Correctness, SourceRef
+from warpsmith.contracts.measurement import L2, Contender, Correctness, SourceRef, Timing, TimingPlan
 from warpsmith.contracts.target import Inputs, Target, TargetSpec
 from warpsmith.device.known_gpus import known_gpu
 from warpsmith.measure.compiled.offline import compile_offline
 from warpsmith.measure.timing.rotation import RotationMaker
 from warpsmith.measure.worker.inputs import InputMaker
-from warpsmith.measure.worker.protocol import Check, CompileOffline, Describe, TargetRef, answer_of
+from warpsmith.measure.worker.process import ProcessWorker
+from warpsmith.measure.worker.protocol import Check, CompileOffline, Describe, TargetRef, Time, answer_of
 from warpsmith.stages.preflight import refuse_unfit
 from warpsmith.stages.session import NO_GPU, source_ref, target_ref, worker_outside_runs
 
@@ -185,3 +186,25 @@ def test_what_triton_s_interpreter_can_run_passes_its_own_gate(project: Path, na
         found = answer_of(worker, asked, Correctness)
     refuse_unfit(spec, found)
     assert found.mutants
+
+
+@needs_liger
+@pytest.mark.gpu
+def test_on_a_gpu_each_kernel_passes_its_own_gate_and_is_timed_in_each_mode(
+    project: Path, name: str, target: Target, tmp_path: Path
+) -> None:
+    """Those that write over what they are handed too: it is given back before each call."""
+    path, worker = file_of(project, name), ProcessWorker(project, tmp_path / "worker.log")
+    try:
+        asked = target_ref(project, path)
+        spec = answer_of(worker, Describe(target=asked), TargetSpec)
+        source = source_ref(project / spec.source)
+        checked = Check(target=asked, seed=0, original=source, candidate=source, cases=(SMALLEST, HELD_OUT[2]))
+        refuse_unfit(spec, answer_of(worker, checked, Correctness))
+        for mode in spec.modes:
+            sides = tuple(Contender(name=side, source=source) for side in ("original", "original_copy"))
+            few = TimingPlan(rounds=2, most_rounds=2)
+            question = Time(target=asked, seed=0, contenders=sides, case=spec.tuning_cases[0], mode=mode, plan=few)
+            assert answer_of(worker, question, Timing).failures == {}
+    finally:
+        worker.close()
