@@ -20,7 +20,7 @@ from pathlib import Path
 
 from liger.installed import KERNELS as LIGERS
 from profiling.kept import path_of, write_kept
-from profiling.scratch import ScratchProject, scratch_project
+from profiling.scratch import ProfileFailed, ScratchProject, scratch_project
 
 from warpsmith.contracts.errors import WarpsmithError
 from warpsmith.project.config import load_config
@@ -52,6 +52,8 @@ def measure(
             break
         try:
             kept = project.profiled(kernel, into / f"{kernel}.log")
+            if kept.profile.is_predicted:
+                raise ProfileFailed("nothing was measured; expected a GPU")
         except WarpsmithError as error:
             _tell(f"{kernel}: {error}", error)
             whole = False

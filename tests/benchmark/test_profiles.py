@@ -13,6 +13,7 @@ import pytest
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
 from warpsmith.contracts.case import Case, DType, Mode, Role
+from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import UsageError
 from warpsmith.contracts.measurement import ORIGINAL, CounterRow, Counters
 from warpsmith.contracts.profile import Bottleneck, PricedOpportunity, Profile
@@ -323,6 +324,16 @@ def test_each_kernel_is_profiled_once_and_a_failure_stops_no_other(
     assert profiles.measure(("geglu", "matmul", "softmax"), tmp_path, project)
     assert project.begun[3:] == ["matmul"]
     assert len(read_kept(tmp_path, profiles.KERNELS)) == 3
+
+
+def test_a_profile_that_only_predicts_is_not_kept(
+    base: Profile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    predicted = base.model_copy(update={"origin": Origin(kind=OriginKind.PREDICTED)})
+    project: Any = Answering({"geglu": 30.0}, predicted)
+    assert not profiles.measure(("geglu",), tmp_path, project)
+    assert "geglu: nothing was measured" in capsys.readouterr().err
+    assert read_kept(tmp_path, profiles.KERNELS) == ()
 
 
 def test_no_profile_is_begun_that_might_not_end_in_time(
