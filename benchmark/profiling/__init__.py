@@ -1,0 +1,1 @@
+"""What `benchmark/profiles.py` profiles and keeps, and what is made of it."""
