@@ -159,7 +159,9 @@ def test_without_a_gpu_every_finding_is_there_and_nothing_is_tried(
     assert {"torch", "triton", "ptxas", "python", "system", "workers"} <= {finding.name for finding in findings}
 
 
-@pytest.mark.parametrize("broken", ["gpus", "gpu_findings", "software_findings", "findings_of_pairs", "_recordings"])
+@pytest.mark.parametrize(
+    "broken", ["gpus", "installed", "gpu_findings", "software_findings", "findings_of_pairs", "_recordings"]
+)
 def test_what_cannot_be_examined_hides_nothing_else(
     nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, nothing_tried: None
 ) -> None:

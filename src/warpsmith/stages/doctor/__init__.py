@@ -6,11 +6,12 @@ cannot be examined is a finding too.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from warpsmith.contracts.errors import WarpsmithError
-from warpsmith.device.gpus import GpuList, choose, gpus
+from warpsmith.device.gpus import choose, gpus
 from warpsmith.device.state import driver
 from warpsmith.measure.worker.confinement import confinement
 from warpsmith.project.config import load_config
@@ -19,7 +20,7 @@ from warpsmith.project.recordings import RecordedRun
 from warpsmith.stages.doctor.finding import Finding
 from warpsmith.stages.doctor.machine import ceiling_findings, driver_finding, gpu_findings
 from warpsmith.stages.doctor.pairs import findings_of_pairs
-from warpsmith.stages.doctor.software import Software, installed, software_findings
+from warpsmith.stages.doctor.software import installed, software_findings
 from warpsmith.stages.doctor.trial import trial_findings
 
 __all__ = ["Finding", "examine"]
@@ -27,17 +28,14 @@ __all__ = ["Finding", "examine"]
 
 def examine(start: Path) -> tuple[Finding, ...]:
     """Every finding, in the order a person would look; the recordings are those of the project at `start`."""
-    try:
-        listed, software = gpus(), installed(driver())
-    except Exception as error:  # whatever a broken installation raises is what the doctor was asked about
-        listed, software = GpuList((), _told(error)), Software()
+    listed, software = functools.cache(gpus), functools.cache(lambda: installed(driver()))
     sections: dict[str, Callable[[], Iterable[Finding]]] = {
-        "gpu": lambda: gpu_findings(listed),
-        "driver": lambda: [driver_finding(software.driver)],
-        "software": lambda: software_findings(software),
-        "versions": lambda: findings_of_pairs(software, listed.gpus),
-        "tools": lambda: trial_findings(choose("auto", listed)),
-        "ceilings": lambda: ceiling_findings(listed.gpus),
+        "gpu": lambda: gpu_findings(listed()),
+        "driver": lambda: [driver_finding(software().driver)],
+        "software": lambda: software_findings(software()),
+        "versions": lambda: findings_of_pairs(software(), listed().gpus),
+        "tools": lambda: trial_findings(choose("auto", listed())),
+        "ceilings": lambda: ceiling_findings(listed().gpus),
         "workers": lambda: [_workers()],
         "recordings": lambda: _recordings(start),
     }
@@ -47,12 +45,8 @@ def examine(start: Path) -> tuple[Finding, ...]:
 def _examined(name: str, section: Callable[[], Iterable[Finding]]) -> list[Finding]:
     try:
         return list(section())
-    except Exception as error:  # as above: one that fails must not hide the others
-        return [Finding(name=name, ok=False, found=f"could not be examined: {_told(error)}")]
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    except Exception as error:  # whatever a broken installation raises is a finding, and must not hide the others
+        return [Finding(name=name, ok=False, found=f"could not be examined: {type(error).__name__}: {error}")]
 
 
 def _workers() -> Finding:
