@@ -84,11 +84,9 @@ def test_peaks_are_those_of_the_gpus_that_are_known_and_of_no_other() -> None:
 def test_tensor_cores_are_a_whole_multiple_of_the_plain_units(gpu: TargetGpu) -> None:
     """From 8.6 to 8.9 and on 12.0 exactly twice or four times, by whether the maker halves the rate of float32
     accumulation. In data centres more: the check finds a rate with sparsity, or of another type, in the table."""
-    plain, half = gpu.matmul_tflops[DType.FLOAT32], gpu.matmul_tflops.get(DType.FLOAT16)
+    plain, half = gpu.matmul_tflops[DType.FLOAT32], gpu.matmul_tflops[DType.FLOAT16]
     halved = "GeForce" in gpu.name or gpu.name == "NVIDIA L40"
-    if half is None:
-        assert "PRO" in gpu.name
-    elif gpu.capability in ((8, 6), (8, 9), (12, 0)):
+    if gpu.capability in ((8, 6), (8, 9), (12, 0)):
         assert half / plain == pytest.approx(2 if halved else 4, rel=0.02)
     else:
         assert 3 < half / plain < 35

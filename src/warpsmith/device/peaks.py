@@ -1,7 +1,8 @@
 """What data sheets give as the peaks of a GPU: memory bandwidth and dense matrix products. Asks no GPU.
 
 Half types are those of the tensor cores with float32 accumulation and no sparsity: where a sheet prints them with
-sparsity alone, half of it. float32 is that of the plain units, not TF32. A figure that no document gives is left out.
+sparsity alone, half of it. float32 is that of the plain units, not TF32. A figure that no document gives is left out. The documents are named with each GPU; the figures
+were compared with at least one table of others that cites them (Lightning, torch's inductor, vendors' pages).
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from warpsmith.contracts.case import DType
 
 @dataclass(frozen=True)
 class Peaks:
-    """In GB/s and TFLOP/s. `bf16` None: the GPU has no such tensor cores, or no document gives their rate."""
+    """In GB/s and TFLOP/s. `bf16` None: the GPU has no such tensor cores."""
 
     memory_gb_s: float
-    fp16: float | None
+    fp16: float
     bf16: float | None
     fp32: float
 
@@ -74,6 +75,6 @@ PEAKS: dict[str, Peaks] = {
     # White paper nvidia-rtx-blackwell-gpu-architecture: 1,792 GB/s, 209.5 and 104.8 TFLOPS; 960 GB/s, 112.6 and 56.3.
     "NVIDIA GeForce RTX 5090": _tensor(1792, 209.5, 104.8),
     "NVIDIA GeForce RTX 5080": _tensor(960, 112.6, 56.3),
-    # Data sheet rtx-pro-6000-blackwell-workstation-edition: 1,792 GB/s, 125 TFLOPS; of the tensor cores FP4 alone.
-    "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": Peaks(1792, None, None, 125),
+    # White paper nvidia-rtx-blackwell-pro-gpu-architecture: 1,792 GB/s, 503.8 TFLOPS; data sheet: 125 TFLOPS.
+    "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": _tensor(1792, 503.8, 125),
 }
