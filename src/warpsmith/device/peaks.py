@@ -1,8 +1,9 @@
 """What data sheets give as the peaks of a GPU: memory bandwidth and dense matrix products. Asks no GPU.
 
 Half types are those of the tensor cores with float32 accumulation and no sparsity: where a sheet prints them with
-sparsity alone, half of it. float32 is that of the plain units, not TF32. A figure that no document gives is left out. The documents are named with each GPU; the figures
-were compared with at least one table of others that cites them (Lightning, torch's inductor, vendors' pages).
+sparsity alone, half of it. float32 is that of the plain units, not TF32. A figure that no document gives is left out.
+The documents are named with each GPU; the figures were compared with at least one table of others that cites them
+(Lightning, torch's inductor, vendors' pages).
 """
 
 from __future__ import annotations
