@@ -37,3 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     skip = pytest.mark.skip(reason="needs an NVIDIA GPU: torch.cuda.is_available() is False")
     for item in gpu_tests:
         item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def kept_apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tests measure is not kept for the user's runs, nor for other tests."""
+    monkeypatch.setenv("WARPSMITH_CACHE", str(tmp_path_factory.mktemp("cache")))

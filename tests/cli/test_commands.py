@@ -166,7 +166,16 @@ def test_doctor_without_a_gpu_says_what_does_not_work(begun: Run, command: Comma
         "ok": False,
         "found": "NVML finds no NVIDIA GPU",
         "consequence": "nothing can be measured here",
+        "remedy": "an NVIDIA GPU with its driver, visible to this process; recorded runs replay without one",
     }
+
+
+def test_doctor_tells_each_consequence_and_remedy_below_its_finding(begun: Run, command: Command) -> None:
+    ended = command(begun.root, "doctor")
+    assert ended.exit_code == ExitCode.UNAVAILABLE
+    finding, consequence, remedy = (" ".join(line.split()) for line in ended.out.splitlines()[:3])
+    assert (finding, consequence) == ("-- gpu NVML finds no NVIDIA GPU", "nothing can be measured here")
+    assert remedy.startswith("remedy: an NVIDIA GPU with its driver")
 
 
 @pytest.mark.parametrize("stage", ["optimize", "finalize"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.contracts.errors import ExitCode, Unavailable
-from warpsmith.device.builds import other_backend, require_nvidia
+from warpsmith.device.builds import cuda_of_torch, other_backend, require_nvidia
 
 VERSION_FILE = """from typing import Optional
 
@@ -74,6 +74,21 @@ def test_a_build_for_cuda_or_for_no_gpu_is_none_of_another_maker(
 
     assert other_backend() is None
     require_nvidia()
+
+
+@pytest.mark.parametrize(("cuda", "found"), [("13.0", (13, 0)), ("12.8", (12, 8)), ("12.10", (12, 10)), (None, None)])
+def test_the_cuda_of_a_build_is_read_from_its_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cuda: str | None, found: tuple[int, int] | None
+) -> None:
+    install(monkeypatch, tmp_path, "2.11.0", cuda=cuda)
+
+    assert cuda_of_torch() == found
+
+
+def test_no_torch_has_no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    assert cuda_of_torch() is None
 
 
 def test_no_torch_is_no_other_backend(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,23 @@ from __future__ import annotations
 
 import pytest
 
+from warpsmith.contracts.case import DType
 from warpsmith.contracts.device import TargetGpu
 from warpsmith.contracts.errors import UsageError
 from warpsmith.device import known_gpus
-from warpsmith.device.architecture import limits_of
+from warpsmith.device.architecture import architecture_of, limits_of
 from warpsmith.device.known_gpus import known_gpu
+from warpsmith.device.peaks import PEAKS
 
-H200 = TargetGpu(name="NVIDIA H200", capability=(9, 0), sm_count=132, memory_bytes=141 * 1024**3, l2_bytes=60 * 1024**2)
+H200 = TargetGpu(
+    name="NVIDIA H200",
+    capability=(9, 0),
+    sm_count=132,
+    memory_bytes=141 * 1024**3,
+    l2_bytes=60 * 1024**2,
+    memory_gb_s=4800,
+    matmul_tflops={DType.BFLOAT16: 989.5, DType.FLOAT16: 989.5, DType.FLOAT32: 67},
+)
 
 
 @pytest.mark.parametrize("name", ["H200", "h200", "NVIDIA H200", "nvidia-h200", " Nvidia  H200 "])
@@ -30,6 +40,14 @@ def test_a_gpu_is_known_however_its_name_is_said(name: str) -> None:
         ("L4", "NVIDIA L4", 58),
         ("A10", "NVIDIA A10", 72),
         ("B200", "NVIDIA B200", 148),
+        ("V100", "Tesla V100-SXM2-32GB", 80),
+        ("t4", "Tesla T4", 40),
+        ("RTX 4080", "NVIDIA GeForce RTX 4080", 76),
+        ("RTX 5080", "NVIDIA GeForce RTX 5080", 84),
+        ("GH200", "NVIDIA GH200 480GB", 132),
+        ("H20", "NVIDIA H20", 78),
+        ("GB200", "NVIDIA GB200", 152),
+        ("B300", "NVIDIA B300 SXM6 AC", 148),
     ],
 )
 def test_a_short_name_means_one_gpu(name: str, full: str, sm_count: int) -> None:
@@ -37,6 +55,42 @@ def test_a_short_name_means_one_gpu(name: str, full: str, sm_count: int) -> None
 
     assert (found.name, found.sm_count) == (full, sm_count)
     assert known_gpu(full) == found
+
+
+@pytest.mark.parametrize(
+    ("architecture", "full"),
+    [
+        ("volta", "Tesla V100-SXM2-32GB"),
+        ("Turing", "Tesla T4"),
+        ("ampere", "NVIDIA A100-SXM4-80GB"),
+        ("ada", "NVIDIA GeForce RTX 4090"),
+        ("Ada Lovelace", "NVIDIA GeForce RTX 4090"),
+        ("HOPPER", "NVIDIA H100 80GB HBM3"),
+        ("blackwell", "NVIDIA B200"),
+    ],
+)
+def test_an_architecture_means_the_best_known_gpu_of_it(architecture: str, full: str) -> None:
+    found = known_gpu(architecture)
+
+    assert found.name == full
+    assert architecture_of(found.capability) == architecture.split()[0].capitalize()
+
+
+def test_peaks_are_those_of_the_gpus_that_are_known_and_of_no_other() -> None:
+    assert set(PEAKS) == {gpu.name for gpu in known_gpus._KNOWN}
+
+
+@pytest.mark.parametrize("gpu", known_gpus._KNOWN, ids=lambda gpu: gpu.name)
+def test_tensor_cores_are_a_whole_multiple_of_the_plain_units(gpu: TargetGpu) -> None:
+    """From 8.6 to 8.9 and on 12.0 exactly twice or four times, by whether the maker halves the rate of float32
+    accumulation. In data centres more: the check finds a rate with sparsity, or of another type, in the table."""
+    plain, half = gpu.matmul_tflops[DType.FLOAT32], gpu.matmul_tflops[DType.FLOAT16]
+    halved = "GeForce" in gpu.name or gpu.name == "NVIDIA L40"
+    if gpu.capability in ((8, 6), (8, 9), (12, 0)):
+        assert half / plain == pytest.approx(2 if halved else 4, rel=0.02)
+    else:
+        assert 3 < half / plain < 35
+    assert gpu.capability >= (8, 0) or DType.BFLOAT16 not in gpu.matmul_tflops
 
 
 def test_every_known_gpu_has_a_name_of_its_own_and_known_limits() -> None:
@@ -51,5 +105,5 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 
 
 def test_a_name_like_no_other_is_answered_with_all_of_them() -> None:
-    with pytest.raises(UsageError, match=r"known are NVIDIA A100.*NVIDIA H200.*RTX 5090"):
+    with pytest.raises(UsageError, match=r"known are Tesla V100.*NVIDIA H200.*RTX 5090"):
         known_gpu("toaster?!")

@@ -78,4 +78,6 @@ def print_doctor(*, as_json: bool) -> int:
             say(f"{'ok' if finding.ok else '--':3} {finding.name:18} {finding.found}", sys.stdout)
             if finding.consequence:
                 say(f"    {'':18} {finding.consequence}", sys.stdout)
+            if finding.remedy:
+                say(f"    {'':18} remedy: {finding.remedy}", sys.stdout)
     return ExitCode.DONE if usable else ExitCode.UNAVAILABLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -130,9 +131,18 @@ class DeviceFacts(Contract):
     ceilings_measured_at: str | None = None
 
     def copy_ceiling_gb_s(self, footprint_bytes: int) -> float:
-        """The copy ceiling at the measured footprint nearest (in ratio) to the one asked for, in GB/s."""
-        nearest = min(
-            self.copy_ceilings,
-            key=lambda c: max(c.footprint_bytes, footprint_bytes) / max(1, min(c.footprint_bytes, footprint_bytes)),
-        )
-        return nearest.gb_s
+        """The copy ceiling at that footprint, in GB/s: linear in the footprint's logarithm between the two measured
+        ones around it, and that of the nearest beyond the smallest and the largest.
+
+        Raises ValueError where there are no copy ceilings.
+        """
+        if not self.copy_ceilings:
+            raise ValueError(f"{self.name} has no copy ceilings")
+        ceilings = sorted(self.copy_ceilings, key=lambda ceiling: ceiling.footprint_bytes)
+        below = [ceiling for ceiling in ceilings if ceiling.footprint_bytes <= footprint_bytes]
+        above = ceilings[len(below) :]
+        if not below or not above:
+            return (below or above[:1])[-1].gb_s
+        low, high = below[-1], above[0]
+        share = math.log(footprint_bytes / low.footprint_bytes) / math.log(high.footprint_bytes / low.footprint_bytes)
+        return low.gb_s + share * (high.gb_s - low.gb_s)

@@ -29,6 +29,12 @@ def other_backend() -> str | None:
     return None
 
 
+def cuda_of_torch() -> tuple[int, int] | None:
+    """The CUDA that torch was built for, such as (13, 0); None for a build without it and for no torch."""
+    found = re.search(_SET.format(name="cuda") + r"(\d+)\.(\d+)", _version_file(), re.MULTILINE)
+    return (int(found[1]), int(found[2])) if found else None
+
+
 def require_nvidia() -> None:
     """Raises Unavailable where torch was built for another maker's GPUs."""
     if (backend := other_backend()) is not None:

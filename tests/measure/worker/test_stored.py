@@ -310,3 +310,23 @@ def recorded(*asked: AnyQuestion) -> DictStore:
     recording = DictStore()
     stored(recording, CountingWorker()).ask_all(asked)
     return recording
+
+
+def test_an_answer_counts_as_had_only_where_asking_would_measure_nothing() -> None:
+    store = DictStore()
+    assert not stored(store, CountingWorker()).has_answer_to(question())
+    stored(store, CountingWorker(driver="580")).ask(question())
+
+    assert stored(store, CountingWorker(driver="580")).has_answer_to(question())
+    assert not stored(store, CountingWorker(driver="590")).has_answer_to(question())
+
+
+def test_an_answer_from_elsewhere_takes_the_place_of_one_that_does_not_count() -> None:
+    store = DictStore()
+    stored(store, CountingWorker(driver="580")).ask(question())
+    today = CountingWorker(driver="590")
+    stored(store, today).supply(question(), peak(7))
+
+    assert stored(store, today).ask(question()) == peak(7)
+    assert today.asked == 0
+    assert store.kept[question().identity]["environment"] == environment("590").model_dump(mode="json")

@@ -1,4 +1,7 @@
-"""What a GPU can do at best, measured on it: copies at several footprints, large matmuls by dtype."""
+"""What a GPU can do at best, measured on it: copies at several footprints, large matmuls by dtype.
+
+Each is the best of several kernels or sizes. Whoever changes what is measured raises METHOD in device/kept.py.
+"""
 
 # mypy: allow-untyped-calls, allow-untyped-decorators, allow-untyped-defs
 
@@ -11,21 +14,27 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
 import torch
-import triton
-import triton.language as tl
 
 from warpsmith import __version__
 from warpsmith.contracts.case import DType
 from warpsmith.contracts.device import CopyCeiling, DeviceFacts, Environment
 from warpsmith.device.architecture import architecture_of, limits_of
 from warpsmith.device.clocks import max_sm_clock_mhz
+from warpsmith.measure.timing.copies import copies
 from warpsmith.measure.timing.rotation import L2_TURNOVER
 from warpsmith.measure.worker.streams import graph_stream
 
 MIB = 1 << 20
-#: Bytes read plus bytes written by one call: from what fits L2 to what a large layer moves.
-FOOTPRINTS_BYTES = (16 * MIB, 64 * MIB, 192 * MIB, 384 * MIB, 1024 * MIB)
-MATMUL_SIZE = {DType.BFLOAT16: 8192, DType.FLOAT16: 8192, DType.FLOAT32: 4096}
+#: Bytes read plus bytes written by one call: from well within L2 to what a large layer moves.
+FOOTPRINTS_BYTES = (4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 192 * MIB, 384 * MIB, 1024 * MIB)
+#: Chosen: the largest take some ms, and beyond them power limits the clock.
+MATMUL_SIZES = {
+    DType.BFLOAT16: (4096, 6144, 8192),
+    DType.FLOAT16: (4096, 6144, 8192),
+    DType.FLOAT32: (4096, 6144),
+}
+#: Chosen: calls in a graph at least, over which what its replay takes to start is spread.
+LEAST_COPIES, LEAST_MATMULS = 8, 4
 WARM_UP_REPLAYS, REPLAYS = 3, 15
 #: Distributions whose kernels a target's baselines commonly call: another version is another figure.
 KERNEL_PACKAGES = (
@@ -36,13 +45,6 @@ KERNEL_PACKAGES = (
     "quack-kernels",
     "transformer-engine",
 )
-
-
-@triton.jit
-def _copy_kernel(source_ptr, target_ptr, elements, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets < elements
-    tl.store(target_ptr + offsets, tl.load(source_ptr + offsets, mask=mask), mask=mask)
 
 
 def inspect_device(device: torch.device) -> DeviceFacts:
@@ -65,7 +67,7 @@ def inspect_device(device: torch.device) -> DeviceFacts:
         max_threads_per_sm=limits.max_threads_per_sm,
         max_sm_clock_mhz=max_sm_clock_mhz(environment.gpu_uuid),
         copy_ceilings=tuple(_copy_ceiling(footprint, device) for footprint in FOOTPRINTS_BYTES),
-        matmul_tflops={dtype: _matmul_tflops(dtype, size, device) for dtype, size in MATMUL_SIZE.items()},
+        matmul_tflops={dtype: _matmul_tflops(dtype, sizes, device) for dtype, sizes in MATMUL_SIZES.items()},
         environment=environment,
         measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
@@ -125,40 +127,35 @@ def _copy_ceiling(footprint_bytes: int, device: torch.device) -> CopyCeiling:
     count = max(1, -(-L2_TURNOVER * l2_bytes // (footprint_bytes // 2)))
     sources = [torch.randn(elements, device=device, dtype=torch.bfloat16) for _ in range(count)]
     targets = [torch.empty_like(source) for source in sources]
-    kernels: dict[str, Callable[[int], object]] = {"torch copy_": lambda i: targets[i].copy_(sources[i])}
-    for block, warps in ((2048, 4), (4096, 8), (8192, 8), (8192, 16)):
-        kernels[f"triton, block {block}, {warps} warps"] = _triton_copy(sources, targets, elements, block, warps)
-    best = min((_graph_ms(kernel, count), name) for name, kernel in kernels.items())
-    return CopyCeiling(footprint_bytes=footprint_bytes, gb_s=round(footprint_bytes / best[0] / 1e6, 1), kernel=best[1])
+    found = ((_graph_ms(copy, count, LEAST_COPIES), name) for name, copy in copies(sources, targets))
+    time_ms, name = min(found)
+    return CopyCeiling(footprint_bytes=footprint_bytes, gb_s=round(footprint_bytes / time_ms / 1e6, 1), kernel=name)
 
 
-def _triton_copy(
-    sources: list[torch.Tensor], targets: list[torch.Tensor], elements: int, block: int, warps: int
-) -> Callable[[int], object]:
-    grid = (triton.cdiv(elements, block),)
-    return lambda i: _copy_kernel[grid](sources[i], targets[i], elements, BLOCK=block, num_warps=warps)
-
-
-def _matmul_tflops(dtype: DType, size: int, device: torch.device) -> float:
-    """2·n³ operations of one n×n matmul by torch, in float32 without TF32."""
+def _matmul_tflops(dtype: DType, sizes: Sequence[int], device: torch.device) -> float:
+    """The best of several square matmuls by torch, 2·n³ operations each, in float32 without TF32."""
     previous = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
     try:
-        left, right = (
-            torch.randn(size, size, device=device, dtype=torch.float32).to(getattr(torch, dtype.value))
-            for _ in range(2)
-        )
-        return round(2 * size**3 / _graph_ms(lambda _: left @ right, 1) / 1e9, 1)
+        return max(_square_matmul_tflops(dtype, size, device) for size in sizes)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = previous
 
 
-def _graph_ms(kernel: Callable[[int], object], count: int) -> float:
+def _square_matmul_tflops(dtype: DType, size: int, device: torch.device) -> float:
+    """On random values: on zeros it would draw less power and run faster than on what models compute."""
+    left, right = (
+        torch.randn(size, size, device=device, dtype=torch.float32).to(getattr(torch, dtype.value)) for _ in range(2)
+    )
+    return round(2 * size**3 / _graph_ms(lambda _: left @ right, 1, LEAST_MATMULS) / 1e9, 1)
+
+
+def _graph_ms(kernel: Callable[[int], object], count: int, least_calls: int) -> float:
     """Median ms a call, over replays of a graph that calls the kernel on every buffer between two events."""
     start, end = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
     stream = graph_stream(torch.device("cuda", torch.cuda.current_device()))
     stream.wait_stream(torch.cuda.current_stream())
-    rounds = max(1, 8 // count)
+    rounds = max(1, least_calls // count)
     with torch.cuda.stream(stream):
         for _ in range(2):
             kernel(0)
