@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import measured_fixtures as measured
 import pytest
-import report_fixtures as run
 
 from warpsmith.contracts.bench import BenchResult, BenchRow, Finding
 from warpsmith.contracts.case import Mode, Role
@@ -33,15 +33,15 @@ def row(contender: str, **changes: object) -> BenchRow:
 def result(*rows: BenchRow, **changes: object) -> BenchResult:
     values = {
         "kernel": "rms_norm",
-        "source": run.SOURCE,
-        "sources": {"original": run.ORIGINAL_SHA},
+        "source": measured.SOURCE,
+        "sources": {"original": measured.ORIGINAL_SHA},
         "providers": (),
         "cases": (),
         "modes": (),
         "l2": None,
         "method": None,
-        "device": run.device(),
-        "origin": run.ORIGIN,
+        "device": measured.device(),
+        "origin": measured.ORIGIN,
         "excluded": {},
         "rows": rows,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import measured_fixtures as measured
 import pytest
 import report_fixtures as run
 
@@ -21,7 +22,7 @@ def test_the_winner_is_found_among_the_variants() -> None:
 
 
 def test_share_of_the_ceiling_is_the_least_time_over_the_fresh_one() -> None:
-    (case, *_) = run.TUNING
+    (case, *_) = measured.TUNING
     only = tuple(c for c in run.case_speedups() if c.case == case.name)
     confirmation = run.accepted().model_copy(update={"cases": only})
     result = run.context().result.model_copy(update={"confirmation": confirmation})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib.image
+import profile_fixtures as profiles
 import pytest
 import report_fixtures as run
 
@@ -19,7 +20,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def draw(folder: Path) -> list[Path]:
-    plots = save_plots(folder, run.profile(), run.provider_rows(), run.case_speedups(), 0.0012)
+    plots = save_plots(folder, profiles.profile(), run.provider_rows(), run.case_speedups(), 0.0012)
     return [path for plot in plots for path in (plot.png, plot.svg)]
 
 
@@ -49,5 +50,5 @@ def test_no_file_carries_the_day_it_was_drawn(drawn: list[Path]) -> None:
 def test_only_what_was_measured_is_drawn(tmp_path: Path) -> None:
     rows = [row.model_copy(update={"peak_bytes": None}) for row in run.provider_rows()]
 
-    assert [plot.png.stem for plot in save_plots(tmp_path, run.profile(), rows)] == ["speed"]
-    assert save_plots(tmp_path, run.profile(), ()) == ()
+    assert [plot.png.stem for plot in save_plots(tmp_path, profiles.profile(), rows)] == ["speed"]
+    assert save_plots(tmp_path, profiles.profile(), ()) == ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import measured_fixtures as measured
+import profile_fixtures as profiles
 import pytest
 import report_fixtures as run
 
-from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.result import FinalOutcome
 from warpsmith.contracts.verdict import Outcome
@@ -17,7 +18,7 @@ from warpsmith.report.pages import render_comparison, render_profile, render_rep
 from warpsmith.stages.confirmation import CONFIRMING_PROCESSES
 
 Golden = Callable[[str, str], None]
-RECORDED = Origin(kind=OriginKind.RECORDED, gpu=run.GPU, date="2026-11-29")
+RECORDED = Origin(kind=OriginKind.RECORDED, gpu=measured.GPU, date="2026-11-29")
 
 
 def plots() -> tuple[Plot, ...]:
@@ -29,63 +30,9 @@ def table_rows(page: str) -> list[str]:
     return [line for line in page.splitlines() if line.startswith("|")]
 
 
-def test_the_profile_page_is_as_it_was(golden: Golden) -> None:
-    golden("profile.md", render_profile(run.profile()))
-
-
-def test_the_first_screen_of_a_profile_has_each_verdict_and_what_to_do_first() -> None:
-    first_screen = render_profile(run.profile()).split("\n## ")[0]
-
-    for said in ("forward | **near peak** | 95.3% | 1.62 µs", "full (the goal) | **latency bound** | 70.2% | 40.10 µs"):
-        assert said in first_screen
-    assert "**First: settings**, which may bring 1.10× to 1.45×" in first_screen
-
-
-def test_a_profile_with_nothing_to_recommend_says_so() -> None:
-    page = render_profile(run.profile(recommendations=(), observations=()))
-
-    assert "**Nothing is recommended**" in page
-    assert "## Observations" not in page
-
-
-def test_a_recorded_profile_names_its_origin_at_every_measured_table() -> None:
-    page = render_profile(run.profile(origin=RECORDED))
-
-    told = "recorded on NVIDIA H200, 2026-11-29"
-    assert f"Figures are **{told}**" in page
-    assert f"Origin: {told}." in page
-    assert "measured on NVIDIA" not in page
-
-
-def test_a_pass_whose_host_time_passes_its_device_time_is_called_launch_bound() -> None:
-    page = render_profile(run.profile(no_launch_overhead={Mode.FULL: "died: the worker died"}))
-
-    assert "\n- Launch-bound: a forward call takes the host 14.10 µs and the GPU 6.10 µs" in page
-    assert "\n- Not launch-bound: a backward call takes the host 11.90 µs and the GPU 14.20 µs." in page
-    assert "\n- No host time of full: died: the worker died." in page
-
-
-def test_a_case_that_fits_l2_has_its_warm_time_beside_the_cold_one() -> None:
-    (small, large) = [line for line in table_rows(render_profile(run.profile())) if "µs [" in line][:2]
-
-    assert small.count("<br>warm 3.66 µs [3.65, 3.67]") == 1 and small.count("<br>warm") == 4
-    assert "warm" not in large
-
-
-def test_missing_counters_come_with_reason_and_remedy() -> None:
-    page = render_profile(run.profile(counters=run.counters()[1:]))
-
-    assert "No counters at 8192×4096 bf16 backward: ERR_NVGPUCTRPERM" in page
-    assert "Remedy: Ask the administrator" in page
-
-
-def test_a_profile_for_which_ncu_was_not_asked_says_so() -> None:
-    assert "ncu was not asked." in render_profile(run.profile(counters=()))
-
-
 def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
     pages = [
-        render_profile(run.profile()),
+        render_profile(profiles.profile()),
         render_report(run.context()),
         render_comparison(run.variants(), 1, "all tried"),
         *(render_variant_notes(variant, None) for variant in run.variants()),
@@ -124,6 +71,15 @@ def test_a_comparison_without_a_winner_is_a_result() -> None:
 
 def test_a_comparison_of_no_variants_renders() -> None:
     assert "| none |" in render_comparison((), None, "time budget used")
+
+
+def test_a_report_tells_of_a_mode_that_was_not_timed() -> None:
+    (forward, *others) = profiles.mode_profiles()
+    untimed = forward.model_copy(update={"share_of_ceiling": None, "headroom_us": None})
+    context = run.context(FinalOutcome.NO_IMPROVEMENT, profile=profiles.profile(modes=(untimed, *others)))
+
+    assert "forward was not timed (near peak), backward at 63.3%" in render_report(context)
+    assert "| forward | near peak | – | – |" in render_report(context)
 
 
 @pytest.mark.parametrize("outcome", list(FinalOutcome))
@@ -183,18 +139,15 @@ def test_words_of_the_guardrails_and_the_outcomes_are_explained_where_they_occur
 
 @pytest.mark.parametrize(
     "page",
-    [render_profile(run.profile()), render_comparison(run.variants(), 1, "all tried"), render_report(run.context())],
+    [
+        render_profile(profiles.profile()),
+        render_comparison(run.variants(), 1, "all tried"),
+        render_report(run.context()),
+    ],
     ids=["profile", "comparison", "report"],
 )
 def test_every_page_with_times_says_once_what_they_compare_to(page: str) -> None:
     assert page.count("Compare within a row: absolute times move") == 1
-
-
-def test_a_profile_names_the_statistic_of_host_time_and_what_it_compares_to() -> None:
-    page = render_profile(run.profile())
-
-    assert "the lower quartile of the calls" in page
-    assert "host time drifts from process to process: only figures of one comparison compare" in page
 
 
 def test_the_diff_stays_whole_where_the_source_itself_has_a_fence() -> None:
@@ -215,10 +168,3 @@ def test_held_out_cases_are_marked_in_a_report() -> None:
 
     assert "| 6144×5120 bf16 (held-out) | 88.00 µs | 69.70 µs |" in page
     assert "| 2048×2048 bf16 | 14.20 µs | 11.90 µs |" in page
-
-
-def test_the_versions_of_packages_whose_kernels_are_compared_stand_beside_the_others() -> None:
-    profile = run.profile()
-    environment = profile.device.environment.model_copy(update={"packages": {"liger-kernel": "0.8.5"}})
-    device = profile.device.model_copy(update={"environment": environment})
-    assert ", liger-kernel 0.8.5 | its own version queries |" in render_profile(run.profile(device=device))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import measured_fixtures as measured
 import pytest
 import report_fixtures as run
 from matplotlib.axes import Axes
@@ -72,7 +73,7 @@ def test_speed_is_drawn_in_microseconds_on_a_logarithmic_axis() -> None:
 
 
 def test_the_ceiling_stands_last_in_the_legend() -> None:
-    least = {(run.TUNING[0].name, Mode.FORWARD): 0.005}
+    least = {(measured.TUNING[0].name, Mode.FORWARD): 0.005}
 
     assert legend(speed_figure(run.provider_rows(), CAPTION, least))[-1] == "at the ceiling"
 

@@ -74,3 +74,24 @@ def test_an_origin_names_gpu_and_date_where_they_are_known(origin: Origin, told:
 )
 def test_a_guardrails_figure_is_in_a_unit_that_fits_its_size(value: float, unit: str, written: str) -> None:
     assert quantities.measured(value, unit) == written
+
+
+def test_a_range_names_its_unit_once_and_equal_ends_once() -> None:
+    assert quantities.microseconds_range(20.14, 33.0) == "20.14 to 33.00 µs"
+    assert quantities.microseconds_range(900, 1300) == "0.900 to 1.300 ms"
+    assert quantities.microseconds_range(2.1, 2.1) == "2.10 µs"
+    assert quantities.predicted_range(1.02, 1.021) == "1.02×"
+    assert quantities.predicted_range(1.1, 1.4) == "1.10× to 1.40×"
+
+
+def test_a_grid_drops_the_dimensions_that_are_one() -> None:
+    assert [quantities.grid(sizes) for sizes in ((264, 1, 1), (64, 128), (1, 1), (1, 8, 1))] == [
+        "264",
+        "64×128",
+        "1",
+        "1×8",
+    ]
+
+
+def test_microseconds_are_written_as_any_time() -> None:
+    assert [quantities.microseconds(value) for value in (None, 3.1, 1234.4)] == ["–", "3.10 µs", "1.234 ms"]

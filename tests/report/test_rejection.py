@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import measured_fixtures as measured
 import report_fixtures as run
 
 from warpsmith.contracts.examination import LISTED, PURPOSES, CheckResult, Examination, Fault, SourceFinding
@@ -41,10 +42,10 @@ UNSUPPORTED = {"autocast": "the original does not run under it"}
 
 def checked(*failures: tuple[CheckFailure, ...]) -> Correctness:
     """The first cases with these failures each, then all others without."""
-    rest = [()] * (len(run.CASES) - len(failures))
-    cases = (run.CASES[1], run.CASES[0], *run.CASES[2:])
+    rest = [()] * (len(measured.CASES) - len(failures))
+    cases = (measured.CASES[1], measured.CASES[0], *measured.CASES[2:])
     return Correctness(
-        source_sha256=run.WINNER_SHA,
+        source_sha256=measured.WINNER_SHA,
         checks=tuple(
             CaseCheck(case=case, errors=(ERROR,) if found else (), failures=found, skipped=UNSUPPORTED)
             for case, found in zip(cases, [*failures, *rest], strict=True)
@@ -79,7 +80,7 @@ def variant(status: VariantStatus, found: Examination) -> Variant:
 
 
 def test_the_report_of_a_wrong_result_has_every_fact_of_the_first_failure() -> None:
-    facts = dict(rejection_of(incorrect()).facts)
+    facts, every = dict(rejection_of(incorrect()).facts), len(measured.CASES)
 
     assert facts == {
         "check": f"values: {PURPOSES['values']}",
@@ -91,8 +92,8 @@ def test_the_report_of_a_wrong_result_has_every_fact_of_the_first_failure() -> N
             "RMS 0.3 (the original's 0.01), 99.99th percentile 0.9 (the original's 0.03), "
             "largest 1.2 (the original's 0.05), of values of RMS 1"
         ),
-        "all cases": f"{len(run.CASES) - 2} of {len(run.CASES)} passed",
-        "not checked": f"autocast: the original does not run under it (at {len(run.CASES)} of {len(run.CASES)} cases)",
+        "all cases": f"{every - 2} of {every} passed",
+        "not checked": f"autocast: the original does not run under it (at {every} of {every} cases)",
     }
 
 
@@ -132,7 +133,7 @@ def test_what_failed_after_the_gate_is_not_said_to_be_wrong() -> None:
     assert found.went_wrong_later
     told = rejection_of(found)
     assert told.head == "No answer: timeout: no answer within 300 s"
-    count = len(run.CASES)
+    count = len(measured.CASES)
     assert told.facts == [("checks", f"passed at all {count} cases: it went wrong while it was measured")]
 
 
@@ -142,15 +143,15 @@ def test_a_fault_at_an_unknown_case_says_so_and_counts_no_case() -> None:
 
 
 def test_many_failures_are_counted_beyond_the_first_few() -> None:
-    told = rejection_of(Examination(correctness=checked(*[(VARYING, VARYING)] * len(run.CASES))))
+    told = rejection_of(Examination(correctness=checked(*[(VARYING, VARYING)] * len(measured.CASES))))
 
     assert len(told.others) == 7
-    assert told.others[-1] == f"and {2 * len(run.CASES) - 7} more"
+    assert told.others[-1] == f"and {2 * len(measured.CASES) - 7} more"
 
 
 def test_in_short_has_check_case_sentence_and_command() -> None:
     assert in_short(incorrect()) == (
-        f"wrong at 2 of {len(run.CASES)} cases: 8192x4096-bf16, values: {INACCURATE}; and 1 more; "
+        f"wrong at 2 of {len(measured.CASES)} cases: 8192x4096-bf16, values: {INACCURATE}; and 1 more; "
         f"to see it again: {COMMAND}"
     )
     assert in_short(not_admitted()).startswith(
@@ -167,19 +168,19 @@ def test_a_comparison_has_it_in_short() -> None:
 
 
 def test_a_check_that_could_not_be_made_is_told_with_its_reason_and_how_often() -> None:
-    only = Examination(correctness=Correctness(source_sha256=run.WINNER_SHA, checks=checked().checks[:1]))
+    only = Examination(correctness=Correctness(source_sha256=measured.WINNER_SHA, checks=checked().checks[:1]))
     assert skipped_told(only) == ["autocast: the original does not run under it"]
 
 
 def result(found: Examination, **changes: object) -> CheckResult:
     made = CheckResult(
         kernel="rms_norm",
-        source=run.SOURCE,
-        source_sha256=run.ORIGINAL_SHA,
+        source=measured.SOURCE,
+        source_sha256=measured.ORIGINAL_SHA,
         file="mine.py",
-        file_sha256=run.WINNER_SHA,
+        file_sha256=measured.WINNER_SHA,
         seed=0,
-        on=run.GPU,
+        on=measured.GPU,
         cases=("8192x4096-bf16",),
         left_out={},
         passed=found.passed,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import measured_fixtures as measured
 import pytest
-import report_fixtures as run
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
@@ -20,19 +20,19 @@ Golden = Callable[[str, str], None]
 ORIGINAL_MS = (0.090, 0.092, 0.094, 0.096, 0.098)
 LIGER_MS = (0.118, 0.120, 0.122, 0.124, 0.126)
 MEASURED = Origin(kind=OriginKind.MEASURED)
-CASE, STRIDED = run.TUNING[1], run.HELD_OUT[2]
+CASE, STRIDED = measured.TUNING[1], measured.HELD_OUT[2]
 
 
 def timings() -> tuple:
     both = {"original": [ORIGINAL_MS] * 4, "liger": [LIGER_MS] * 4, "original_copy": [ORIGINAL_MS] * 4}
     return (
-        run.timing(CASE, Mode.BACKWARD, both, failures={"torch": "out of memory"}),
-        run.timing(STRIDED, Mode.FORWARD, {"original": [ORIGINAL_MS]}, method=TimingMethod.EVENTS),
+        measured.timing(CASE, Mode.BACKWARD, both, failures={"torch": "out of memory"}),
+        measured.timing(STRIDED, Mode.FORWARD, {"original": [ORIGINAL_MS]}, method=TimingMethod.EVENTS),
     )
 
 
 def memories() -> tuple:
-    return (run.memory(CASE, Mode.BACKWARD, original=96 * 2**20, liger=100 * 2**20 + 2**19),)
+    return (measured.memory(CASE, Mode.BACKWARD, original=96 * 2**20, liger=100 * 2**20 + 2**19),)
 
 
 def test_the_first_columns_are_liger_kernels_and_ours_follow() -> None:
@@ -44,11 +44,13 @@ def test_the_first_columns_are_liger_kernels_and_ours_follow() -> None:
 
 
 def test_the_baseline_csv_is_as_it_was(golden: Golden) -> None:
-    golden("v0_baseline.csv", to_csv(baseline_frame(run.spec(), timings(), memories(), run.device()), MEASURED))
+    golden(
+        "v0_baseline.csv", to_csv(baseline_frame(measured.spec(), timings(), memories(), measured.device()), MEASURED)
+    )
 
 
 def test_a_row_of_speed_is_a_whole_measurement() -> None:
-    frame = results_frame(run.spec(), timings(), memories(), run.device())
+    frame = results_frame(measured.spec(), timings(), memories(), measured.device())
 
     assert frame.iloc[0].to_dict() == {
         "kernel_name": "rms_norm",
@@ -68,12 +70,12 @@ def test_a_row_of_speed_is_a_whole_measurement() -> None:
         "ci_low": 0.094,
         "ci_high": 0.094,
         "n_samples": 20,
-        "source_sha256": run.ORIGINAL_SHA,
+        "source_sha256": measured.ORIGINAL_SHA,
     }
 
 
 def test_memory_is_in_the_megabytes_of_liger_kernel() -> None:
-    frame = results_frame(run.spec(), (), memories(), run.device())
+    frame = results_frame(measured.spec(), (), memories(), measured.device())
 
     assert list(frame["metric_unit"]) == ["MB", "MB"]
     assert list(frame["y_value_50"]) == [96.0, 100.5]
@@ -81,41 +83,44 @@ def test_memory_is_in_the_megabytes_of_liger_kernel() -> None:
 
 def test_host_time_is_in_microseconds_of_its_samples() -> None:
     host_time = HostTime(case=CASE, mode=Mode.FORWARD, samples_us={"original": (10.0, 12.0, 14.0)})
-    row = results_frame(run.spec(), (), (), run.device(), host_times=[host_time]).iloc[0]
+    row = results_frame(measured.spec(), (), (), measured.device(), host_times=[host_time]).iloc[0]
 
     assert (row["metric_name"], row["metric_unit"], row["y_value_50"], row["n_samples"]) == ("host_time", "us", 12.0, 3)
 
 
 def test_only_a_warm_timing_says_what_l2_was() -> None:
-    warm = run.timing(CASE, Mode.FORWARD, {"original": [[0.1]]}, l2="warm")
-    cold = run.timing(CASE, Mode.FORWARD, {"original": [[0.1]]})
-    frame = results_frame(run.spec(), (cold, warm), (), run.device())
+    warm = measured.timing(CASE, Mode.FORWARD, {"original": [[0.1]]}, l2="warm")
+    cold = measured.timing(CASE, Mode.FORWARD, {"original": [[0.1]]})
+    frame = results_frame(measured.spec(), (cold, warm), (), measured.device())
 
     extras = [json.loads(extra) for extra in frame["extra_benchmark_config_str"]]
     assert [extra.get("l2") for extra in extras] == [None, "warm"]
 
 
 def test_a_contender_that_failed_has_no_row() -> None:
-    frame = results_frame(run.spec(), timings(), (), run.device())
+    frame = results_frame(measured.spec(), timings(), (), measured.device())
 
     assert list(frame["kernel_provider"]) == ["original", "liger", "original_copy", "original"]
 
 
 def test_the_baseline_frame_holds_the_targets_providers_and_nothing_else() -> None:
-    frame = baseline_frame(run.spec(), timings(), (), run.device())
+    frame = baseline_frame(measured.spec(), timings(), (), measured.device())
 
     assert list(frame["kernel_provider"]) == ["original", "liger", "original"]
 
 
 def test_a_variants_source_is_named_where_it_is_known() -> None:
-    timing = run.timing(CASE, Mode.FULL, {"original": [ORIGINAL_MS], "v1": [LIGER_MS], "v2": [LIGER_MS]})
-    frame = results_frame(run.spec(), (timing,), (), run.device(), sources={"v1": run.WINNER_SHA})
+    timing = measured.timing(CASE, Mode.FULL, {"original": [ORIGINAL_MS], "v1": [LIGER_MS], "v2": [LIGER_MS]})
+    frame = results_frame(measured.spec(), (timing,), (), measured.device(), sources={"v1": measured.WINNER_SHA})
 
-    assert list(frame["source_sha256"].fillna("")) == [run.ORIGINAL_SHA, run.WINNER_SHA, ""]
+    assert list(frame["source_sha256"].fillna("")) == [measured.ORIGINAL_SHA, measured.WINNER_SHA, ""]
 
 
 def test_a_frame_of_nothing_still_has_its_columns() -> None:
-    assert to_csv(results_frame(run.spec(), (), (), run.device()), MEASURED) == ",".join((*COLUMNS, "origin")) + "\n"
+    assert (
+        to_csv(results_frame(measured.spec(), (), (), measured.device()), MEASURED)
+        == ",".join((*COLUMNS, "origin")) + "\n"
+    )
 
 
 def test_the_sweep_csv_has_a_column_a_knob(golden: Golden) -> None:

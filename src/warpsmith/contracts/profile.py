@@ -80,7 +80,8 @@ class Headroom(Contract):
     """What is left to win at one tuning case: the time taken, and the least possible at the nearer ceiling.
 
     `bound` says which ceiling that is. Where nothing was timed, `time_ms`, `share` and `headroom_us` are None.
-    `counted_bytes` crossed device memory by the counters, `least_bytes` had to by the target's cost model.
+    `counted_bytes` crossed device memory by the counters, `least_bytes` had to by the target's cost model, which also
+    gives `flops`, the floating-point operations.
     """
 
     case: str
@@ -92,6 +93,7 @@ class Headroom(Contract):
     share: float | None = None
     headroom_us: float | None = None
     counted_bytes: float | None = None
+    flops: float | int | None = None
 
 
 class ModeProfile(Contract):

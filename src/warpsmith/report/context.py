@@ -13,7 +13,7 @@ from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult
 from warpsmith.contracts.variant import Variant
 from warpsmith.contracts.verdict import CaseSpeedup
-from warpsmith.report.profile_view import least_times_ms
+from warpsmith.report.baseline_view import least_times_ms
 from warpsmith.report.rows import ProviderRow
 from warpsmith.verdict.statistics import geometric_mean
 

@@ -19,10 +19,10 @@ from warpsmith.contracts.case import Role
 from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.verdict import CaseSpeedup
+from warpsmith.report.baseline_view import least_times_ms
 from warpsmith.report.bench_rows import plotted
 from warpsmith.report.context import Plot
 from warpsmith.report.plots import memory_figure, speed_figure, speedup_figure
-from warpsmith.report.profile_view import least_times_ms
 from warpsmith.report.quantities import origin_told
 from warpsmith.report.rows import ProviderRow
 from warpsmith.workspace.documents import write_bytes

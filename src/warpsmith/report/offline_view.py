@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.device import TargetGpu
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.profile import Profile
-from warpsmith.diagnose.occupancy import occupancy
 from warpsmith.report import quantities
+from warpsmith.report.compiled_view import Fit, fit_of, spills_told
 
 
 @dataclass(frozen=True)
@@ -22,15 +21,19 @@ class OfflineLine:
 
     launch: LaunchRecord
     grid: str
-    occupancy: str
+    spills: str
+    fit: Fit
     cases: tuple[str, ...]
     against: str
 
 
 def offline_lines(profile: Profile) -> tuple[OfflineLine, ...]:
-    """Each different launch of `profile.offline`, in order; none where there is no such compilation."""
+    """Each different launch of `profile.offline`, in order; none where there is no such compilation.
+
+    Of a profile that is itself predicted there are none either: its launches are these.
+    """
     offline = profile.offline
-    if offline is None:
+    if offline is None or (profile.is_predicted and profile.launches):
         return ()
     merged: dict[tuple[object, ...], tuple[LaunchRecord, str, dict[str, None]]] = {}
     for case, mode, index, launch in _each(offline.launches):
@@ -39,7 +42,14 @@ def offline_lines(profile: Profile) -> tuple[OfflineLine, ...]:
         key = (launch.jit_function, launch.line, launch.grid, launch.compiled.binary_sha256, against)
         merged.setdefault(key, (launch, against, {}))[2][case] = None
     return tuple(
-        OfflineLine(launch, _grid(launch), _occupancy(launch, offline.gpu), tuple(cases), against)
+        OfflineLine(
+            launch=launch,
+            grid=quantities.grid(launch.grid),
+            spills=spills_told(launch.compiled),
+            fit=fit_of(launch, offline.gpu.capability, offline.gpu.sm_count),
+            cases=tuple(cases),
+            against=against,
+        )
         for launch, against, cases in merged.values()
     )
 
@@ -66,26 +76,11 @@ def _told(launch: LaunchRecord) -> dict[str, str]:
     return {
         "kernel": launch.jit_function,
         "line": str(launch.line),
-        "grid": _grid(launch),
+        "grid": quantities.grid(launch.grid),
         **{name: str(value) for name, value in sorted(launch.constexprs.items())},
         "registers": str(compiled.registers),
-        "spills": str(compiled.spills),
+        "spills": spills_told(compiled),
         "shared": quantities.size(compiled.shared_bytes),
         "warps": str(compiled.num_warps),
         "stages": str(compiled.num_stages),
     }
-
-
-def _grid(launch: LaunchRecord) -> str:
-    """Without the dimensions of 1 that end it: a launch may give one, two or three."""
-    sizes = list(launch.grid)
-    while len(sizes) > 1 and sizes[-1] == 1:
-        sizes.pop()
-    return "×".join(map(str, sizes))
-
-
-def _occupancy(launch: LaunchRecord, gpu: TargetGpu) -> str:
-    found = occupancy(launch.compiled, launch.grid, gpu.capability, gpu.sm_count)
-    if found.waves is None:
-        return f"no block fits ({found.limiter})"
-    return f"{quantities.percent(found.share)} ({found.limiter}), {found.waves:.3g}"

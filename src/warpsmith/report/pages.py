@@ -7,15 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin
+from warpsmith.contracts.launch import AccessKind
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.variant import Variant
-from warpsmith.report import offline_view, profile_view, quantities, report_view
+from warpsmith.report import (
+    audit_view,
+    baseline_view,
+    compiled_view,
+    counter_view,
+    device_view,
+    offline_view,
+    profile_view,
+    quantities,
+    report_view,
+)
 from warpsmith.report.context import ReportContext
 from warpsmith.report.quantities import origin_told
 from warpsmith.report.rejection import rejection_of
+from warpsmith.report.roofline_panels import roofline_panels
 from warpsmith.report.templates import render
 from warpsmith.report.webpage import render_html
 
@@ -24,35 +35,39 @@ __all__ = ["render_comparison", "render_html", "render_profile", "render_report"
 
 def render_profile(profile: Profile) -> str:
     """profile.md: the page that a person reads before saying yes."""
+    launches = compiled_view.launch_lines(profile)
     values = {
         "profile": profile,
         "origin": origin_told(profile.origin, profile.device),
-        "bottleneck_means": profile_view.BOTTLENECK_MEANS,
-        "tier": profile_view.TIER_MEANS[profile.audit.tier],
-        "tables": profile_view.baseline_tables(profile),
-        "overhead_sentences": profile_view.overhead_sentences(profile),
+        "mode_lines": profile_view.mode_lines(profile),
+        "conclusions": profile_view.conclusions(profile),
+        "first": profile_view.first_recommendation(profile),
+        "tells_gain": profile_view.tells_gain(profile),
+        "opportunities": profile_view.opportunity_lines(profile),
+        "shown_first": profile_view.FIRST_SCREEN_OPPORTUNITIES,
+        "unpriced": profile_view.unpriced_opportunities(profile),
+        "headrooms": profile_view.headroom_lines(profile),
+        "weights_differ": profile_view.weights_differ(profile),
+        "has_roofline": bool(roofline_panels(profile)),
+        "ceilings_origin": device_view.ceilings_origin(profile),
+        "tables": baseline_view.baseline_tables(profile),
+        "overhead_sentences": baseline_view.overhead_sentences(profile),
         "within_a_row": quantities.WITHIN_A_ROW,
         "host_time_drifts": quantities.HOST_TIME_DRIFTS,
-        "counter_columns": [title for _, title, _ in profile_view.COUNTER_COLUMNS],
-        "counter_cells": profile_view.counter_cells,
-        "launches": profile_view.launch_lines(profile),
+        "counter_columns": [title for _, title, _ in counter_view.COUNTER_COLUMNS],
+        "counter_lines": counter_view.counter_lines(profile),
+        "duration_lines": list(counter_view.duration_lines(profile)),
+        "launches": launches,
+        "access_kinds": list(AccessKind),
+        "accesses": compiled_view.access_lines(launches),
+        "probes": compiled_view.probe_lines(profile.settings_probes),
         "offline_launches": offline_view.offline_lines(profile),
-        "jit_functions": _jit_function_lines(profile.audit),
+        "tier": audit_view.TIER_MEANS[profile.audit.tier],
+        "jit_functions": audit_view.jit_function_lines(profile.audit),
+        "patterns": audit_view.patterns_by_kind(profile.audit),
+        "device_rows": device_view.device_rows(profile),
     }
     return render("profile.md.j2", values)
-
-
-def _jit_function_lines(audit: SourceAudit) -> list[tuple[str, int, str, str]]:
-    """Name, line, tier, and what it does in a few words."""
-    lines = []
-    for function in audit.jit_functions:
-        counts = (("load", function.loads), ("store", function.stores), ("reduction", function.reductions))
-        parts = [f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts if count]
-        if function.atomics:
-            parts.append(f"{function.atomics} atomics")
-        parts.append("a loop" if function.has_loop else "no loop")
-        lines.append((function.name, function.line, profile_view.TIER_MEANS[function.tier], ", ".join(parts)))
-    return lines
 
 
 def render_variant_notes(variant: Variant, diff: str | None, *, origin: Origin | None = None) -> str:

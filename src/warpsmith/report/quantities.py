@@ -6,6 +6,7 @@ Pure functions from numbers to text. None is always the dash; why there is no fi
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from warpsmith.contracts.device import DeviceFacts, Origin, OriginKind
 from warpsmith.contracts.measurement import TimingMethod
@@ -36,6 +37,18 @@ def time(milliseconds: float | None) -> str:
     return f"{milliseconds * scale:.{digits}f} {unit}"
 
 
+def microseconds(value: float | None) -> str:
+    """Microseconds as `time` writes them."""
+    return MISSING if value is None else time(value / 1000)
+
+
+def microseconds_range(low: float, high: float) -> str:
+    """As "20.1 to 33.0 µs", both in the unit of the higher, or "2.10 µs" where the ends are alike."""
+    scale, unit, digits = _time_unit(high / 1000)
+    ends = dict.fromkeys(f"{end / 1000 * scale:.{digits}f}" for end in (low, high))
+    return f"{' to '.join(ends)} {unit}"
+
+
 def time_interval(interval: Interval | None) -> str:
     """As "73.12 µs [72.98, 73.30]", all three in the unit of the estimate."""
     if interval is None:
@@ -63,8 +76,9 @@ def ratio_interval(interval: Interval | None) -> str:
 
 
 def predicted_range(low: float, high: float) -> str:
-    """As "1.10× to 1.40×"; a prediction has no third decimal."""
-    return f"{low:.2f}× to {high:.2f}×"
+    """As "1.10× to 1.40×", or "1.02×" where the ends are alike; a prediction has no third decimal."""
+    ends = dict.fromkeys((f"{low:.2f}×", f"{high:.2f}×"))
+    return " to ".join(ends)
 
 
 def percent(share: float | None) -> str:
@@ -94,6 +108,14 @@ def measured(value: float, unit: str) -> str:
         return size(value)
     scale_to_ms = {"ms": 1.0, "us": 1e-3}.get(unit)
     return f"{value:.4g} {unit}".strip() if scale_to_ms is None else time(value * scale_to_ms)
+
+
+def grid(sizes: Sequence[int]) -> str:
+    """As "8192" or "64×128": without the dimensions of 1 that end it, as a launch may give one, two or three."""
+    kept = list(sizes)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "×".join(map(str, kept))
 
 
 def case_label(name: str) -> str:

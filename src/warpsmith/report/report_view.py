@@ -105,10 +105,14 @@ def summary(context: ReportContext) -> tuple[str, str, str]:
 
 def _profile_line(context: ReportContext) -> str:
     shares = [
-        f"{m.mode.value} at {quantities.percent(m.share_of_ceiling)} ({quantities.words(m.bottleneck.value)})"
+        f"{m.mode.value} {_share(m.share_of_ceiling)} ({quantities.words(m.bottleneck.value)})"
         for m in context.profile.modes
     ]
     return f"Share of the ceiling that the original reaches: {', '.join(shares)}."
+
+
+def _share(share: float | None) -> str:
+    return "was not timed" if share is None else f"at {quantities.percent(share)}"
 
 
 def _sentence(text: str) -> str:

@@ -54,6 +54,7 @@ def _environment(html: bool) -> Environment:
             "fenced": quantities.fenced,
             "gb_s": quantities.gb_s,
             "measured": quantities.measured,
+            "microseconds": quantities.microseconds,
             "percent": quantities.percent,
             "predicted": quantities.predicted_range,
             "ratio": quantities.ratio,
