@@ -15,15 +15,6 @@ from dataclasses import dataclass
 from warpsmith.contracts.launch import CompiledFacts
 from warpsmith.device.architecture import THREADS_PER_WARP, SmLimits, limits_of
 
-#: Hardware facts of every capability from 7.0 on: cudaOccRegAllocationGranularity.
-REGISTERS_PER_WARP_UNIT = 256
-#: An SM is four partitions with a quarter of the registers each; a warp lives in one of them:
-#: cudaOccSubPartitionsPerMultiprocessor, the same from 7.0 on.
-PARTITIONS = 4
-#: cudaOccSMemAllocationGranularity, from 8.0 on and before.
-SHARED_UNIT_BYTES = 128
-SHARED_UNIT_BEFORE_AMPERE_BYTES = 256
-
 
 @dataclass(frozen=True)
 class Occupancy:
@@ -69,8 +60,8 @@ def occupancy(compiled: CompiledFacts, grid: Sequence[int], capability: tuple[in
     by_limit = {
         "blocks": limits.max_blocks_per_sm,
         "warps": limits.max_warps_per_sm // compiled.num_warps,
-        "registers": _blocks_by_registers(compiled, limits.registers_per_sm),
-        "shared memory": _blocks_by_shared_memory(compiled, limits, capability),
+        "registers": _blocks_by_registers(compiled, limits),
+        "shared memory": _blocks_by_shared_memory(compiled, limits),
     }
     limiter = min(by_limit, key=lambda name: by_limit[name])
     blocks_per_sm, blocks = by_limit[limiter], math.prod(grid) * compiled.num_ctas
@@ -83,20 +74,19 @@ def occupancy(compiled: CompiledFacts, grid: Sequence[int], capability: tuple[in
     )
 
 
-def _blocks_by_registers(compiled: CompiledFacts, registers_per_sm: int) -> int:
+def _blocks_by_registers(compiled: CompiledFacts, limits: SmLimits) -> int:
     """Registers are handed out to whole warps, in units, and from a warp's own partition."""
-    per_warp = _rounded_up(max(1, compiled.registers) * THREADS_PER_WARP, REGISTERS_PER_WARP_UNIT)
-    warps = PARTITIONS * (registers_per_sm // PARTITIONS // per_warp)
+    per_warp = _rounded_up(max(1, compiled.registers) * THREADS_PER_WARP, limits.register_unit)
+    warps = limits.partitions * (limits.registers_per_sm // limits.partitions // per_warp)
     return warps // compiled.num_warps
 
 
-def _blocks_by_shared_memory(compiled: CompiledFacts, limits: SmLimits, capability: tuple[int, int]) -> int:
-    """In every block, the driver takes what a block cannot have of all that an SM has."""
+def _blocks_by_shared_memory(compiled: CompiledFacts, limits: SmLimits) -> int:
+    """In every block, the driver keeps some for itself."""
     if compiled.shared_bytes > limits.shared_memory_per_block_bytes:
         return 0
-    reserved = limits.shared_memory_per_sm_bytes - limits.shared_memory_per_block_bytes
-    unit = SHARED_UNIT_BYTES if capability >= (8, 0) else SHARED_UNIT_BEFORE_AMPERE_BYTES
-    a_block = _rounded_up(compiled.shared_bytes + reserved, unit)
+    wanted = compiled.shared_bytes + limits.shared_memory_reserved_per_block_bytes
+    a_block = _rounded_up(wanted, limits.shared_memory_unit_bytes)
     return limits.shared_memory_per_sm_bytes // a_block if a_block else limits.max_blocks_per_sm
 
 

@@ -8,11 +8,9 @@ Okabe and Ito's. Owns what is drawn; must not know where the folder lies.
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -162,10 +160,9 @@ def _bandwidth(axes: Axes, profile: Profile, found: Sequence[Mark]) -> None:
     x_of = {m: m.headroom.least_bytes / 2**20 for m in bound}
     ends = min([*ceiling_mib, *x_of.values()]) / 1.5, max([*ceiling_mib, *x_of.values()]) * 1.5
     heights = [c.gb_s / 1e3 for c in ceilings]
-    # The nearest footprint in ratio counts, as in DeviceFacts.copy_ceiling_gb_s: steps lie at geometric means.
-    steps = [math.sqrt(low * high) for low, high in pairwise(ceiling_mib)]
-    axes.stairs(
-        heights, [ends[0], *steps, ends[1]], baseline=None, color=GREY,
+    # As DeviceFacts.copy_ceiling_gb_s has it: straight between neighbours over the logarithm, level beyond the ends.
+    axes.plot(
+        [ends[0], *ceiling_mib, ends[1]], [heights[0], *heights, heights[-1]], color=GREY,
         linestyle="-" if profile.device.ceilings_from == MEASURED else "--", linewidth=1.3, zorder=2,
     )  # fmt: skip
     axes.annotate(
