@@ -22,14 +22,16 @@ from warpsmith.diagnose.roofline import copy_ceiling_gb_s
 class Call:
     """`kernels` are the call's, or those of the nearest place at which they were seen, scaled by the least bytes.
 
-    There are none where no place of the mode shows them. `excess` is counted over least bytes, None where no place was
-    counted. `bytes_us` is the time of the least bytes at the copy ceiling, `plot_axis` the axis of a row's width.
+    There are none where no place of the mode shows them; `seen_at` is the case that does. `excess` is counted over
+    least bytes, None where none was counted. `bytes_us` is the time of the least bytes at the copy ceiling, `plot_axis`
+    the axis of a row's width.
     """
 
     place: Place
     bottleneck: Bottleneck
     bytes_us: float
     kernels: tuple[KernelTime, ...]
+    seen_at: str | None
     excess: float | None
     loops: frozenset[str]
     plot_axis: str
@@ -79,32 +81,27 @@ class Call:
 
 def calls(at: Sequence[Place], bottleneck: Bottleneck, evidence: Evidence) -> tuple[Call, ...]:
     """The calls at the places of one mode."""
-    return tuple(
-        Call(
-            place=place,
-            bottleneck=bottleneck,
-            bytes_us=_bytes_us(place, evidence.device),
-            kernels=_kernels(place, at),
-            excess=_excess(place, at),
-            loops=row_loops(place.launches, evidence.audit, evidence.device.sm_count),
-            plot_axis=evidence.spec.plot_axis,
-        )
-        for place in at
+    return tuple(_call(place, at, bottleneck, evidence) for place in at)
+
+
+def _call(place: Place, at: Sequence[Place], bottleneck: Bottleneck, evidence: Evidence) -> Call:
+    seen = min((p for p in at if kernel_times(p)), key=lambda p: _far(p, place), default=None)
+    by = 1.0 if seen is None or seen is place else _bytes(place) / _bytes(seen)
+    return Call(
+        place=place,
+        bottleneck=bottleneck,
+        bytes_us=_bytes_us(place, evidence.device),
+        kernels=scaled(kernel_times(seen), by) if seen else (),
+        seen_at=seen.case.name if seen else None,
+        excess=_excess(place, at),
+        loops=row_loops(place.launches, evidence.audit, evidence.device.sm_count),
+        plot_axis=evidence.spec.plot_axis,
     )
 
 
 def _bytes_us(place: Place, device: DeviceFacts) -> float:
     ceiling_gb_s = copy_ceiling_gb_s(place.cost, device)
     return place.cost.bytes_moved / (1e3 * ceiling_gb_s) if ceiling_gb_s else 0.0
-
-
-def _kernels(place: Place, at: Sequence[Place]) -> tuple[KernelTime, ...]:
-    """Its own, else those of the place nearest in least bytes, by the ratio of the bytes."""
-    seen = [p for p in at if kernel_times(p)]
-    if not seen:
-        return ()
-    nearest = min(seen, key=lambda p: _far(p, place))
-    return scaled(kernel_times(nearest), 1.0 if nearest is place else _bytes(place) / _bytes(nearest))
 
 
 def _excess(place: Place, at: Sequence[Place]) -> float | None:

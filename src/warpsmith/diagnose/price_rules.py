@@ -70,7 +70,7 @@ def gain(opportunity: Opportunity, call: Call, alike: int) -> Gain:
 
 def _initialisation(call: Call, alike: int) -> Gain:
     if call.kernels_seen:
-        return _removed(call.fills_us, "fill", alike)
+        return _removed(call, call.fills_us, "fill", alike)
     whole_us = OUTPUT_OF_BYTES * call.bytes_us / FILL_OF_CEILING
     return Gain(
         LEAST_US,
@@ -82,11 +82,11 @@ def _initialisation(call: Call, alike: int) -> Gain:
 
 def _contiguous_copy(_: Opportunity, call: Call) -> Gain:
     if call.kernels_seen:
-        return _removed(call.copies_us, "copy", 1)
+        return _removed(call, call.copies_us, "copy", 1)
     return Gain(0.0, 0.0, "a copy is made only of inputs that are not contiguous; no kernel durations show one")
 
 
-def _removed(seen_us: tuple[float, ...], what: str, alike: int) -> Gain:
+def _removed(call: Call, seen_us: tuple[float, ...], what: str, alike: int) -> Gain:
     """The time of the kernels that would go, where they were seen."""
     if not seen_us:
         return Gain(0.0, 0.0, f"no {what} ran among the kernels of the call, so there is none to save")
@@ -94,7 +94,8 @@ def _removed(seen_us: tuple[float, ...], what: str, alike: int) -> Gain:
     if len(seen_us) < alike:
         low = 0.0
     times = " and ".join(f"{us:.1f}" for us in seen_us)
-    return Gain(low, high, f"the time of the {what} beside the kernel, which goes: {times} us")
+    scaled = "" if call.seen_at == call.place.case.name else f", scaled by bytes from {call.seen_at}"
+    return Gain(low, high, f"the time of the {what} beside the kernel, which goes: {times} us{scaled}")
 
 
 def _programs(opportunity: Opportunity, call: Call) -> Gain:
