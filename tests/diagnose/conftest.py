@@ -20,7 +20,15 @@ from warpsmith.contracts.audit import (
 from warpsmith.contracts.case import Case, Cost, DType, Mode, Role
 from warpsmith.contracts.device import CopyCeiling, DeviceFacts, Environment
 from warpsmith.contracts.launch import CompiledFacts, LaunchRecord
-from warpsmith.contracts.measurement import Block, Timing, TimingMethod
+from warpsmith.contracts.measurement import (
+    Block,
+    CounterRow,
+    Counters,
+    Durations,
+    KernelDuration,
+    Timing,
+    TimingMethod,
+)
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.diagnose.evidence import Evidence
 
@@ -168,6 +176,35 @@ def make_evidence(spec: TargetSpec, *timings: Timing, **changes: Any) -> Evidenc
     return Evidence(spec=spec, timings=timings, **given)
 
 
+def make_counters(
+    case: Case, *metrics: Mapping[str, float], mode: Mode = Mode.FORWARD, kernels: tuple[str, ...] = ()
+) -> Counters:
+    """One launch each; of the kernel "k" where none is named."""
+    named = kernels or ("k",) * len(metrics)
+    rows = tuple(
+        CounterRow(kernel=name, grid="", block="", metrics=dict(each))
+        for name, each in zip(named, metrics, strict=True)
+    )
+    return Counters(case=case, mode=mode, rows=rows, ncu_version="2025.3.1")
+
+
+def make_throughput(compute_pct: float, memory_pct: float, waves: float = 5.0, **more: float) -> dict[str, float]:
+    return {
+        "gpu__time_duration.sum": 1000.0,
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed": compute_pct,
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": memory_pct,
+        "launch__waves_per_multiprocessor": waves,
+        **more,
+    }
+
+
+def make_durations(case: Case, mode: Mode, **kernels_us: float) -> Durations:
+    """By kernel; FILL and COPY stand for torch's."""
+    names = {"FILL": "void at::native::elementwise<FillFunctor<float>>(int)", "COPY": "direct_copy_kernel_cuda"}
+    kernels = tuple(KernelDuration(name=names.get(n, n), samples_us=(us,) * 3) for n, us in kernels_us.items())
+    return Durations(case=case, mode=mode, kernels=kernels)
+
+
 class Made:
     """The makers, as one fixture."""
 
@@ -180,6 +217,9 @@ class Made:
     launch = staticmethod(make_launch)
     knob = staticmethod(make_knob)
     opportunity = staticmethod(make_opportunity)
+    counters = staticmethod(make_counters)
+    throughput = staticmethod(make_throughput)
+    durations = staticmethod(make_durations)
     audit = staticmethod(make_audit)
     evidence: Callable[..., Evidence] = staticmethod(make_evidence)
 

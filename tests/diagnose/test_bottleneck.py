@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from warpsmith.contracts.audit import KnobKind
-from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.measurement import CounterRow, Counters
-from warpsmith.contracts.profile import Bottleneck, EvidenceRow, ModeProfile
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.launch import AccessKind, GlobalAccess
+from warpsmith.contracts.profile import Bottleneck, EvidenceRow, EvidenceTier, ModeProfile
 from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.places import Throughputs
 from warpsmith.diagnose.roofline import baselines
+from warpsmith.diagnose.rules import by_throughput
+from warpsmith.measure.counters.raw_csv import parse_raw_csv
 
 #: RMSNorm forward 4096×4096 bf16 on an H200, ncu 2025.3.1, two runs: one lacks bytes read and written.
+RECORDED = Path(__file__).resolve().parents[2] / "benchmark" / "data" / "ncu"
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 SECTIONS = {
     "gpu__time_duration.sum": 16704.0,
@@ -41,21 +46,6 @@ SET_FULL = {
 }
 
 
-def counted(case: Case, *metrics: dict[str, float], mode: Mode = Mode.FORWARD) -> Counters:
-    rows = tuple(CounterRow(kernel="k", grid="", block="", metrics=each) for each in metrics)
-    return Counters(case=case, mode=mode, rows=rows, ncu_version="2025.3.1")
-
-
-def throughput(compute_pct: float, memory_pct: float, waves: float = 5.0, **more: float) -> dict[str, float]:
-    return {
-        "gpu__time_duration.sum": 1000.0,
-        "sm__throughput.avg.pct_of_peak_sustained_elapsed": compute_pct,
-        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": memory_pct,
-        "launch__waves_per_multiprocessor": waves,
-        **more,
-    }
-
-
 def diagnosed(evidence: Evidence, mode: Mode = Mode.FORWARD) -> ModeProfile:
     return classify(mode, evidence, baselines(evidence.spec, evidence.timings, (), evidence.device))
 
@@ -69,7 +59,7 @@ def test_the_real_counters_of_a_kernel_at_the_copy_ceiling_are_near_peak(made: A
     case = made.case(4096, 4096)
     timing = made.timing(case, Mode.FORWARD, {"original": 0.0165})
 
-    profile = diagnosed(made.evidence(made.spec(case), timing, counters=(counted(case, metrics),)))
+    profile = diagnosed(made.evidence(made.spec(case), timing, counters=(made.counters(case, metrics),)))
 
     assert profile.bottleneck is Bottleneck.NEAR_PEAK
     assert row(profile, "least work").observation == (
@@ -80,11 +70,26 @@ def test_the_real_counters_of_a_kernel_at_the_copy_ceiling_are_near_peak(made: A
     assert "says latency-bound; the least work over the device time is 99% of" in profile.ncu_disagreement
 
 
+@pytest.mark.parametrize("name", ["sections", "set-full"])
+def test_ncus_own_files_of_that_kernel_are_near_peak_as_they_are_parsed(made: Any, name: str) -> None:
+    text = (RECORDED / f"rms_fwd-h200-{name}.csv").read_text(encoding="utf-8")
+    (launch,), _ = parse_raw_csv(text)
+    case = made.case(4096, 4096)
+    timing = made.timing(case, Mode.FORWARD, {"original": launch.metrics["gpu__time_duration.sum"] / 1e6})
+    counters = (made.counters(case, launch.metrics),)
+
+    profile = diagnosed(made.evidence(made.spec(case), timing, counters=counters))
+
+    assert (profile.bottleneck, profile.tier) == (Bottleneck.NEAR_PEAK, EvidenceTier.COUNTERS)
+    assert "says latency-bound" in (profile.ncu_disagreement or "")
+    assert profile.conclusion.startswith("Near its peak, at 9") and "stop here" in profile.conclusion
+
+
 def test_counted_bytes_below_the_least_are_explained_and_no_miracle(made: Any) -> None:
     case = made.case(4096, 4096)
     timing = made.timing(case, Mode.FORWARD, {"original": 0.0165})
 
-    profile = diagnosed(made.evidence(made.spec(case), timing, counters=(counted(case, SET_FULL),)))
+    profile = diagnosed(made.evidence(made.spec(case), timing, counters=(made.counters(case, SET_FULL),)))
 
     assert "saw 45.4 MB of at least 67.1 MB, because writes were still in L2" in (profile.ncu_disagreement or "")
     assert row(profile, "bytes through DRAM").supports.startswith("write-back was not finished")
@@ -110,7 +115,7 @@ def test_below_the_peak_counters_decide(
     made: Any, compute_pct: float, memory_pct: float, waves: float, expected: Bottleneck
 ) -> None:
     case = made.case(4096, 4096)
-    counters = (counted(case, throughput(compute_pct, memory_pct, waves)),)
+    counters = (made.counters(case, made.throughput(compute_pct, memory_pct, waves)),)
 
     profile = diagnosed(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), counters=counters))
 
@@ -124,7 +129,7 @@ def test_the_class_is_read_off_a_counted_case_where_there_is_one(made: Any) -> N
         made.spec(counted_case, other),
         made.timing_at(counted_case, Mode.FORWARD, 0.7),
         made.timing_at(other, Mode.FORWARD, 0.3),
-        counters=(counted(counted_case, throughput(20.0, 80.0)),),
+        counters=(made.counters(counted_case, made.throughput(20.0, 80.0)),),
     )
 
     profile = diagnosed(evidence)
@@ -135,9 +140,9 @@ def test_the_class_is_read_off_a_counted_case_where_there_is_one(made: Any) -> N
 
 def test_several_launches_are_weighed_by_their_durations(made: Any) -> None:
     case = made.case(4096, 4096)
-    short, long = throughput(90.0, 10.0), {**throughput(10.0, 70.0), "gpu__time_duration.sum": 9000.0}
+    short, long = made.throughput(90.0, 10.0), {**made.throughput(10.0, 70.0), "gpu__time_duration.sum": 9000.0}
     evidence = made.evidence(
-        made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), counters=(counted(case, short, long),)
+        made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), counters=(made.counters(case, short, long),)
     )
 
     profile = diagnosed(evidence)
@@ -146,16 +151,123 @@ def test_several_launches_are_weighed_by_their_durations(made: Any) -> None:
     assert row(profile, "compute and memory").observation == "compute 18%, memory 64% of peak"
 
 
-def test_memory_that_is_busy_without_dram_names_the_caches(made: Any) -> None:
+SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
+CONFLICTS = {
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": 600.0,
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": 1000.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({}, "caches or shared memory"),
+        ({"lts__t_sector_hit_rate.pct": 95.0}, "L2 (95% of its sectors hit)"),
+        ({"lts__t_sector_hit_rate.pct": 95.0, "l1tex__t_sector_hit_rate.pct": 80.0}, "L1 (80% of its sectors hit)"),
+        (
+            {
+                "l1tex__throughput.avg.pct_of_peak_sustained_elapsed": 50.0,
+                "lts__throughput.avg.pct_of_peak_sustained_elapsed": 79.0,
+            },
+            "L2 (79%)",
+        ),
+        ({SECTORS.format("ld"): 32.0, SECTORS.format("st"): 4.0}, "uncoalesced loads (32.0 sectors a request)"),
+        ({SECTORS.format("ld"): 16.0, **CONFLICTS}, "bank conflicts in shared memory (60% of its passes)"),
+    ],
+)
+def test_memory_that_is_busy_without_dram_names_which(made: Any, more: dict[str, float], named: str) -> None:
     case = made.case(4096, 4096)
-    hits = {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 30.0, "lts__t_sector_hit_rate.pct": 95.0}
-    counters = (counted(case, throughput(20.0, 80.0, **hits)),)
+    dram = {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 30.0}
+    counters = (made.counters(case, made.throughput(20.0, 80.0, **dram, **more)),)
 
     profile = diagnosed(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), counters=counters))
 
-    found = row(profile, "DRAM throughput")
-    assert found.observation == "DRAM 30% of peak, L2 hit rate 95%"
-    assert found.supports.startswith("caches or shared memory are the limit, not DRAM")
+    assert row(profile, "DRAM throughput").supports == f"memory is busy, and not DRAM: {named}"
+    assert f"not DRAM but {named} at 4096x4096-bf16" in profile.conclusion
+
+
+def test_memory_that_is_busy_with_dram_is_dram(made: Any) -> None:
+    case = made.case(4096, 4096)
+    dram = {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 75.0, SECTORS.format("ld"): 32.0}
+    counters = (made.counters(case, made.throughput(20.0, 80.0, **dram)),)
+
+    profile = diagnosed(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), counters=counters))
+
+    assert row(profile, "DRAM throughput").supports == "memory traffic is DRAM traffic"
+
+
+@pytest.mark.parametrize("share", [0.5, 0.95])
+@pytest.mark.parametrize("waves", [0.5, 5.0])
+@pytest.mark.parametrize("memory_pct", [10.0, 40.0, 65.0, 90.0])
+@pytest.mark.parametrize("compute_pct", [10.0, 62.0, 90.0])
+def test_where_the_class_is_not_ncus_the_page_says_why_and_only_there(
+    made: Any, share: float, waves: float, memory_pct: float, compute_pct: float
+) -> None:
+    case = made.case(4096, 4096)
+    counters = (made.counters(case, made.throughput(compute_pct, memory_pct, waves)),)
+
+    profile = diagnosed(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, share), counters=counters))
+
+    ncus = by_throughput(Throughputs(compute_pct, memory_pct, by_ncu=True))
+    assert (profile.ncu_disagreement is not None) == (profile.bottleneck is not ncus)
+    if profile.ncu_disagreement is not None:
+        assert f"says {ncus.value.replace('_', '-')}; the " in profile.ncu_disagreement
+
+
+def test_a_case_below_the_peak_is_told_where_the_mean_is_near_it(made: Any) -> None:
+    low, high = made.case(4096, 4096), made.case(8192, 8192)
+    evidence = made.evidence(
+        made.spec(low, high),
+        made.timing_at(low, Mode.FORWARD, 0.85),
+        made.timing_at(high, Mode.FORWARD, 0.99),
+        counters=(made.counters(low, made.throughput(20.0, 50.0)),),
+    )
+
+    assert "little left to win over the tuning cases, though 15% of this one" in (
+        diagnosed(evidence).ncu_disagreement or ""
+    )
+
+
+def test_the_kernels_of_a_call_are_told_with_their_shares(made: Any) -> None:
+    case = made.case(8192, 8192)
+    durations = (made.durations(case, Mode.BACKWARD, _backward_kernel=136.0, FILL=46.0),)
+
+    profile = diagnosed(
+        made.evidence(made.spec(case), made.timing_at(case, Mode.BACKWARD, 0.53), durations=durations), Mode.BACKWARD
+    )
+
+    assert row(profile, "device time of a call") == EvidenceRow(
+        signal="device time of a call by kernel",
+        observation="two kernels: _backward_kernel 75%, fill 25%",
+        supports="46.0 us go to what is filled or copied beside the kernel",
+        source="torch's profiler, 8192x8192-bf16",
+    )
+    assert profile.conclusion.endswith("46.0 us of a call there are fills and copies beside the kernel.")
+
+
+def test_the_width_of_global_accesses_is_told_where_the_code_was_read(made: Any) -> None:
+    case = made.case(4096, 4096)
+    accesses = (
+        GlobalAccess(kind=AccessKind.LOAD, bytes_a_thread=2, instructions=3, line=10),
+        GlobalAccess(kind=AccessKind.LOAD, bytes_a_thread=2, instructions=1, line=11),
+        GlobalAccess(kind=AccessKind.STORE, bytes_a_thread=16, instructions=1, line=12),
+    )
+    launches = {case.name: {Mode.FORWARD: (made.launch(accesses=accesses),)}}
+
+    profile = diagnosed(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), launches=launches))
+
+    found = row(profile, "global accesses of _forward_kernel")
+    assert found.observation == "1 store of 16 B a thread, 4 loads of 2 B a thread"
+    assert found.supports.startswith("narrow loads")
+
+
+def test_a_last_wave_that_leaves_much_room_is_told(made: Any) -> None:
+    case = made.case(4096, 4096)
+    launches = {case.name: {Mode.FORWARD: (made.launch(blocks=132 * 6 + 10),)}}
+
+    profile = diagnosed(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.7), launches=launches))
+
+    assert row(profile, "waves").supports == "the last wave leaves room empty: 49% of all that the waves have"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +351,7 @@ def test_a_mode_that_was_not_timed_is_an_error(made: Any) -> None:
 def test_every_figure_in_evidence_has_a_source(made: Any) -> None:
     case = made.case(4096, 4096)
     evidence = made.evidence(
-        made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), counters=(counted(case, SET_FULL),)
+        made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), counters=(made.counters(case, SET_FULL),)
     )
 
     assert all(each.source and each.observation and each.supports for each in diagnosed(evidence).evidence)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from warpsmith.contracts.audit import KnobKind
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.launch import SettingsProbe
 from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.observations import observations
@@ -26,6 +28,85 @@ def test_the_slowest_pass_the_most_headroom_and_what_is_left_alone_are_told(made
         "most headroom: backward at 8192x4096-bf16 takes 98.2 us, 49.1 us more than at its ceiling (50% of it)",
         "forward is near its peak, 100% of the ceiling: no strategy is recommended for it",
     )
+
+
+def test_where_a_pass_falls_off_and_where_it_comes_up_to_speed_are_told_once_each(made: Any) -> None:
+    shares = {2048: 0.30, 3072: 0.45, 4096: 0.80, 8192: 0.65, 16384: 0.40}
+    cases = [made.case(8192, size) for size in shares]
+    timings = [made.timing_at(case, Mode.FORWARD, share) for case, share in zip(cases, shares.values(), strict=True)]
+
+    sentences = observed(made.evidence(made.spec(*cases), *timings), [Mode.FORWARD])
+
+    assert [s for s in sentences if "along N" in s] == [
+        "forward bends along N between 8192x8192-bf16 and 8192x16384-bf16: 65% to 40% of the ceiling",
+        "forward rises along N between 8192x3072-bf16 and 8192x4096-bf16: 45% to 80% of the ceiling",
+    ]
+    assert (
+        "forward at the largest N, 8192x16384-bf16: 40%; the best of the others is 80%, at 8192x4096-bf16" in sentences
+    )
+
+
+def test_neighbours_of_very_unlike_bytes_make_no_bend(made: Any) -> None:
+    tiny, large = made.case(8, 2048), made.case(8192, 4096)
+    timings = [made.timing_at(tiny, Mode.FORWARD, 0.02), made.timing_at(large, Mode.FORWARD, 0.9)]
+
+    assert not any("along N" in s for s in observed(made.evidence(made.spec(tiny, large), *timings), [Mode.FORWARD]))
+
+
+def test_a_tail_is_told_and_none_of_programs_that_loop(made: Any) -> None:
+    case = made.case(8192, 4096)
+    launches = {
+        case.name: {
+            Mode.FORWARD: (made.launch(blocks=132 * 6 + 10),),
+            Mode.BACKWARD: (made.launch("_backward_kernel", 132 * 8),),
+        }
+    }
+    audit = made.audit(knobs=(made.knob("_backward_kernel", KnobKind.PROGRAMS_PER_SM),))
+    timings = [made.timing_at(case, Mode.FORWARD, 0.5), made.timing_at(case, Mode.BACKWARD, 0.5)]
+
+    sentences = observed(made.evidence(made.spec(case), *timings, launches=launches, audit=audit))
+
+    assert [s for s in sentences if "tail" in s] == [
+        "forward has a tail at 8192x4096-bf16: 1.01 waves of _forward_kernel leave 49% of the room that the waves "
+        "have empty"
+    ]
+
+
+def test_many_waves_have_no_tail_to_speak_of(made: Any) -> None:
+    case = made.case(8192, 4096)
+    timing = made.timing_at(case, Mode.FORWARD, 0.5)
+
+    assert not any("tail" in s for s in observed(made.evidence(made.spec(case), timing), [Mode.FORWARD]))
+
+
+def test_a_knob_that_changes_no_machine_code_anywhere_is_told(made: Any) -> None:
+    case = made.case(8192, 4096)
+
+    def probe(knob: str, *alike: tuple[int, ...], mode: Mode = Mode.FORWARD) -> SettingsProbe:
+        return SettingsProbe(knob=knob, case=case.name, mode=mode, alike=alike)
+
+    probes = (
+        probe("_forward_kernel.num_stages", (1, 2, 3)),
+        probe("_forward_kernel.num_stages", (1, 2, 3, 4), mode=Mode.BACKWARD),
+        probe("_forward_kernel.num_warps", (4,), (8,)),
+        probe("_backward_kernel.num_stages", (1, 2)),
+        probe("_backward_kernel.num_stages", (1,), (2,)),
+        probe("_backward_kernel.maxnreg", (64,)),
+    )
+    sentences = observed(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), probes=probes), [])
+
+    assert [s for s in sentences if "changes nothing" in s] == [
+        "_forward_kernel.num_stages changes nothing: the machine code is the same for 1, 2, 3, 4"
+    ]
+
+
+def test_what_a_reader_must_know_of_the_gpu_is_told_last(made: Any) -> None:
+    case = made.case(8192, 4096)
+    evidence = made.evidence(
+        made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), device_notes=("hopper was asked for, this is Ada",)
+    )
+
+    assert observed(evidence, [Mode.FORWARD])[-1] == "hopper was asked for, this is Ada"
 
 
 def test_a_bend_is_between_neighbours_along_the_plot_axis(made: Any) -> None:

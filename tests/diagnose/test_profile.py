@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from warpsmith.contracts.audit import OpportunityKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
+from warpsmith.contracts.launch import SettingsProbe
 from warpsmith.contracts.measurement import CounterRow, Counters
-from warpsmith.contracts.profile import Bottleneck, Profile
+from warpsmith.contracts.profile import Bottleneck, EvidenceTier, Profile
 from warpsmith.contracts.request import Request
 from warpsmith.diagnose.profile import assemble
 
@@ -34,6 +36,34 @@ def test_a_profile_has_a_diagnosis_of_every_mode_and_survives_json(made: Any) ->
     assert len(profile.baselines) == 2
     assert profile.recommendations[0].strategy == "settings"
     assert Profile.model_validate_json(profile.model_dump_json()) == profile
+
+
+def test_every_new_field_is_filled_from_what_was_handed_in(made: Any) -> None:
+    case = made.case(8192, 4096)
+    probe = SettingsProbe(knob="_backward_kernel.num_stages", case=case.name, mode=Mode.BACKWARD, alike=((1, 2),))
+    durations = (made.durations(case, Mode.BACKWARD, FILL=20.0, _backward_kernel=80.0),)
+    audit = made.audit(made.opportunity(OpportunityKind.NEEDLESS_INITIALISATION, "backward", 30))
+
+    profile = profiled(made, audit=audit, durations=durations, probes=(probe,), device_notes=("another is there",))
+
+    assert (profile.durations, profile.settings_probes, profile.device_notes) == (
+        durations,
+        (probe,),
+        ("another is there",),
+    )
+    assert [m.tier for m in profile.modes] == [EvidenceTier.DURATIONS, EvidenceTier.DURATIONS]
+    assert all(m.conclusion and len(m.headrooms) == 1 for m in profile.modes)
+    (priced,) = profile.opportunities
+    assert (priced.mode, priced.case, priced.low_us) == (Mode.BACKWARD, case.name, pytest.approx(16.0))
+    assert profile.expected_variants_why.startswith("needless initialisation may bring something")
+
+
+def test_a_mode_that_alone_was_not_timed_is_an_error(made: Any) -> None:
+    case = made.case(8192, 4096)
+    evidence = made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.96))
+
+    with pytest.raises(ValueError, match="backward: the original has no timed tuning case"):
+        assemble(evidence, REQUEST, ORIGIN)
 
 
 @pytest.mark.parametrize(("rows", "tier"), [(1, "ncu counters"), (0, "kernel durations")])

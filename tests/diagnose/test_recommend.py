@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from warpsmith.contracts.audit import KnobKind, OpportunityKind
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.profile import Recommendation
+from warpsmith.contracts.profile import Bottleneck, Recommendation
 from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
-from warpsmith.diagnose.recommend import expected_variants, recommend
+from warpsmith.diagnose.expected import expected_variants
+from warpsmith.diagnose.pricing import prices
+from warpsmith.diagnose.recommend import recommend
 from warpsmith.diagnose.roofline import baselines
 
 BACKWARD = "_backward_kernel"
@@ -20,7 +23,7 @@ BACKWARD = "_backward_kernel"
 def recommended(evidence: Evidence, goal: Mode = Mode.FULL) -> tuple[Recommendation, ...]:
     rows = baselines(evidence.spec, evidence.timings, (), evidence.device)
     modes = [classify(mode, evidence, rows) for mode in (Mode.FORWARD, Mode.BACKWARD)]
-    return recommend(evidence, modes, goal, rows)
+    return recommend(evidence, modes, goal, rows, prices(evidence, modes, rows))
 
 
 def norm(made: Any, *, forward: float = 0.96, backward: float = 0.41, audit: Any = None) -> Evidence:
@@ -46,13 +49,27 @@ def whole_audit(made: Any) -> Any:
     )
 
 
-def test_settings_come_first_then_rewrites_by_what_they_promise(made: Any) -> None:
-    assert [(r.strategy, r.lines) for r in recommended(norm(made))] == [
+def test_settings_come_first_then_the_surest_gain_then_the_largest(made: Any) -> None:
+    """Only of the zeroed output is some gain sure; the loop may bring more than the hints."""
+    found = recommended(norm(made))
+
+    assert [(r.strategy, r.lines) for r in found] == [
         ("settings", (21, 22)),
         ("needless_initialisation", (30,)),
         ("pipelined_loop", (12,)),
         ("cache_hints", (13,)),
     ]
+    assert found[1].predicted_low > 1 == found[2].predicted_low == found[3].predicted_low
+    assert found[2].predicted_high > found[3].predicted_high
+
+
+def test_a_zeroing_that_was_not_seen_comes_last(made: Any) -> None:
+    evidence = norm(made)
+    durations = (made.durations(evidence.spec.tuning_cases[0], Mode.BACKWARD, _backward_kernel=100.0),)
+
+    found = recommended(replace(evidence, durations=durations))
+
+    assert (found[-1].strategy, found[-1].predicted_high) == ("needless_initialisation", 1.0)
 
 
 def test_a_pass_near_its_peak_is_left_alone_and_settings_say_why(made: Any) -> None:
@@ -72,16 +89,47 @@ def test_the_prediction_is_amdahls_law_over_the_passes_of_the_goal(made: Any) ->
 
 
 def test_a_goal_of_one_pass_is_predicted_for_that_pass_alone(made: Any) -> None:
-    (settings, initialisation, *_) = recommended(norm(made), Mode.BACKWARD)
+    settings, _, loop, _ = recommended(norm(made), Mode.BACKWARD)
 
     assert settings.predicted_high == pytest.approx(1 / (1 - 0.59 * 0.7))
-    assert initialisation.predicted_high == pytest.approx(1 / (1 - 0.27))
+    assert loop.predicted_high == pytest.approx(1 / (1 - 0.15))
+
+
+def test_settings_are_worth_what_the_opportunities_that_are_settings_are(made: Any) -> None:
+    """132 programs of which an SM holds six, 8 warps each: five sixths of the headroom, and 5% for the warps."""
+    audit = made.audit(
+        made.opportunity(OpportunityKind.ONE_PROGRAM_PER_SM, "backward", 22),
+        made.opportunity(OpportunityKind.STEPPED_WARPS, "backward", 21),
+        knobs=(made.knob(BACKWARD, KnobKind.PROGRAMS_PER_SM, line=22),),
+    )
+
+    (settings,) = recommended(norm(made, audit=audit), Mode.BACKWARD)
+
+    assert settings.predicted_low == pytest.approx(1 / (1 - 0.59 * 5 / 12))
+    assert settings.predicted_high == pytest.approx(1 / (1 - 0.59 * (5 / 6 + 0.05)))
+
+
+def test_the_prediction_is_the_mean_over_the_cases_as_the_goal_is_judged(made: Any) -> None:
+    cases = made.case(8192, 4096, weight=3.0), made.case(8192, 8192)
+    timings = [made.timing_at(c, Mode.BACKWARD, s) for c, s in zip(cases, (0.5, 0.8), strict=True)]
+    audit = made.audit(knobs=(made.knob(BACKWARD, KnobKind.NUM_WARPS),))
+    evidence = made.evidence(made.spec(*cases, modes=(Mode.BACKWARD,)), *timings, audit=audit)
+    rows = baselines(evidence.spec, timings, (), evidence.device)
+    modes = [classify(Mode.BACKWARD, evidence, rows)]
+
+    (settings,) = recommend(evidence, modes, Mode.BACKWARD, rows, prices(evidence, modes, rows))
+
+    high = {Bottleneck.LATENCY_BOUND: 0.7, Bottleneck.GRID_TOO_SMALL: 0.7}[modes[0].bottleneck]
+    assert settings.predicted_high == pytest.approx(((1 / (1 - 0.5 * high)) ** 3 / (1 - 0.2 * high)) ** 0.25)
 
 
 def test_no_prediction_passes_the_headroom(made: Any) -> None:
-    initialisation = recommended(norm(made, backward=0.88), Mode.BACKWARD)[1]
+    evidence = norm(made, backward=0.88)
+    durations = (made.durations(evidence.spec.tuning_cases[0], Mode.BACKWARD, FILL=50.0, _backward_kernel=50.0),)
 
-    assert initialisation.predicted_high == pytest.approx(1 / 0.88)
+    found = recommended(replace(evidence, durations=durations), Mode.BACKWARD)
+
+    assert max(r.predicted_high for r in found) == pytest.approx(1 / 0.88)
 
 
 def test_with_every_pass_at_its_peak_only_settings_remain_and_promise_nothing(made: Any) -> None:
@@ -101,6 +149,21 @@ def test_without_a_knob_settings_promise_nothing_and_say_so(made: Any) -> None:
 
 
 def test_expected_variants_are_the_promising_ones_and_another_sweep(made: Any) -> None:
-    assert expected_variants(recommended(norm(made)), 8) == 5
-    assert expected_variants(recommended(norm(made)), 3) == 3
-    assert expected_variants(recommended(norm(made, backward=0.97)), 8) == 1
+    assert expected_variants(recommended(norm(made)), 8) == (
+        5,
+        "settings, needless initialisation, pipelined loop and cache hints may bring something, and after a rewrite "
+        "other settings may be the best",
+    )
+    count, why = expected_variants(recommended(norm(made)), 3)
+    assert count == 3
+    assert why.endswith("; that is 5, of which the request allows 3")
+    assert expected_variants(recommended(norm(made, backward=0.97)), 8) == (
+        1,
+        "nothing is predicted to bring anything: one sweep of the settings to make sure",
+    )
+
+
+def test_settings_alone_need_no_second_sweep(made: Any) -> None:
+    audit = made.audit(knobs=(made.knob(BACKWARD, KnobKind.NUM_WARPS),))
+
+    assert expected_variants(recommended(norm(made, audit=audit)), 8) == (1, "settings may bring something")

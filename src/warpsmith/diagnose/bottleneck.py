@@ -9,23 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile
+from warpsmith.contracts.profile import Baseline, Bottleneck, EvidenceTier, LaunchOverhead, ModeProfile
+from warpsmith.diagnose.code_signals import distinct, resident_share
+from warpsmith.diagnose.conclusion import conclusion, launch_bound_told, predicted_conclusion
+from warpsmith.diagnose.counted import counted_bytes
 from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.headroom import headroom_us, headrooms, share_of_ceiling
 from warpsmith.diagnose.places import (
     Place,
+    Site,
     Throughputs,
-    headroom_us,
     loops_over_rows,
     places,
-    share_of_ceiling,
+    sites,
     telling,
     throughputs,
 )
-from warpsmith.diagnose.rules import by_throughput, class_of
-from warpsmith.diagnose.signals import counted_bytes, evidence_rows
+from warpsmith.diagnose.roofline import least_ms
+from warpsmith.diagnose.rules import NEAR_PEAK_SHARE, by_throughput, class_of, predicted_class
+from warpsmith.diagnose.signals import evidence_rows, predicted_rows
 
 
-def classify(mode: Mode, evidence: Evidence, baselines: Sequence[Baseline]) -> ModeProfile:
+def classify(
+    mode: Mode, evidence: Evidence, baselines: Sequence[Baseline], overheads: Sequence[LaunchOverhead] = ()
+) -> ModeProfile:
     """The diagnosis of one mode over its tuning cases. Raises ValueError where the original was timed at none."""
     at = places(mode, evidence, baselines)
     if not at:
@@ -34,6 +41,7 @@ def classify(mode: Mode, evidence: Evidence, baselines: Sequence[Baseline]) -> M
     looping = loops_over_rows(place.launches, evidence.audit, evidence.device.sm_count)
     seen = throughputs(place, evidence)
     found = class_of(share, seen, place.waves, looping)
+    told = (conclusion(found, at, place, seen, evidence), launch_bound_told(at, overheads))
     return ModeProfile(
         mode=mode,
         bottleneck=found,
@@ -41,7 +49,38 @@ def classify(mode: Mode, evidence: Evidence, baselines: Sequence[Baseline]) -> M
         headroom_us=headroom_us(at),
         evidence=evidence_rows(at, place, seen, looping, evidence),
         ncu_disagreement=_ncu_disagreement(found, share, place, seen) if seen.by_ncu else None,
+        tier=EvidenceTier.COUNTERS if place.rows else EvidenceTier.DURATIONS,
+        headrooms=headrooms(at, evidence.device),
+        conclusion=" ".join(sentence for sentence in told if sentence),
     )
+
+
+def predict(mode: Mode, evidence: Evidence) -> ModeProfile | None:
+    """The diagnosis that compiled code and least work allow; None where the mode has neither at a tuning case."""
+    at = sites(mode, evidence)
+    if not at:
+        return None
+    site = max(at, key=lambda s: s.case.weight * _least(s, evidence))
+    looping = loops_over_rows(site.launches, evidence.audit, evidence.device.sm_count)
+    bounds = headrooms(at, evidence.device)
+    heavy = any(h.bound == "matmul" for h in bounds if h.case == site.case.name)
+    resident = min((resident_share(found) for _, found in distinct(site)), default=None)
+    found = predicted_class(heavy, site.waves, looping, resident)
+    return ModeProfile(
+        mode=mode,
+        bottleneck=found,
+        share_of_ceiling=None,
+        headroom_us=None,
+        evidence=predicted_rows(site, looping, evidence),
+        tier=EvidenceTier.COMPILED,
+        headrooms=bounds,
+        conclusion=predicted_conclusion(found, site, evidence),
+    )
+
+
+def _least(site: Site, evidence: Evidence) -> float:
+    """What the largest case is told by: its least time, its least bytes where there is no ceiling."""
+    return least_ms(site.cost, site.case.dtype, evidence.device) or float(site.cost.bytes_moved)
 
 
 def _ncu_disagreement(found: Bottleneck, share: float, place: Place, seen: Throughputs) -> str | None:
@@ -56,7 +95,9 @@ def _ncu_disagreement(found: Bottleneck, share: float, place: Place, seen: Throu
     if found is Bottleneck.GRID_TOO_SMALL:
         return f"{said}; the grid makes only {place.waves:.2f} waves, so SMs stand idle, which is why there is latency"
     why = f"the least work over the device time is {share:.0%} of the measured ceiling: there is little left to win"
-    seen_bytes = counted_bytes(place)
+    if place.share < NEAR_PEAK_SHARE:
+        why += f" over the tuning cases, though {1 - place.share:.0%} of this one"
+    seen_bytes = counted_bytes(place.rows)
     if seen_bytes is not None and seen_bytes < place.cost.bytes_moved:
         why += (
             f"; the counters saw {seen_bytes / 1e6:.1f} MB of at least {place.cost.bytes_moved / 1e6:.1f} MB, because "

@@ -15,7 +15,22 @@ DRAM_READ, DRAM_WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
 L1_HIT_PCT, L2_HIT_PCT = "l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct"
 OCCUPANCY_PCT = "sm__warps_active.avg.pct_of_peak_sustained_active"
 WAVES = "launch__waves_per_multiprocessor"
-LOCAL_LOADS, LOCAL_STORES = "smsp__inst_executed_op_local_ld.sum", "smsp__inst_executed_op_local_st.sum"
+#: What tells, where it was counted, which memory is busy when DRAM is not.
+L1_PCT, L2_PCT = (
+    "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+)
+SECTORS_A_LOAD, SECTORS_A_STORE = (
+    "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
+    "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
+)
+SHARED_CONFLICTS, SHARED_WAVEFRONTS = (
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+)
+#: Each under the two names that ncu has had for it.
+LOCAL_LOADS = ("smsp__inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_ld.sum")
+LOCAL_STORES = ("smsp__inst_executed_op_local_st.sum", "smsp__sass_inst_executed_op_local_st.sum")
 WARP_LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
 STALL_PREFIX, STALL_SUFFIX = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
 
@@ -24,6 +39,21 @@ def total(rows: Sequence[CounterRow], metric: str) -> float | None:
     """Sum over the launches, None where a launch lacks the metric."""
     found = [row.metrics[metric] for row in rows if metric in row.metrics]
     return math.fsum(found) if found and len(found) == len(rows) else None
+
+
+def counted_bytes(rows: Sequence[CounterRow]) -> float | None:
+    """DRAM bytes read plus written by all launches, None where they were not counted."""
+    read, written = total(rows, DRAM_READ), total(rows, DRAM_WRITE)
+    return read + written if read is not None and written is not None else None
+
+
+def local_instructions(rows: Sequence[CounterRow]) -> float | None:
+    """Local loads plus stores executed by all launches, None where neither was counted."""
+    found = [
+        next((value for name in names if (value := total(rows, name)) is not None), None)
+        for names in (LOCAL_LOADS, LOCAL_STORES)
+    ]
+    return math.fsum(value for value in found if value is not None) if any(v is not None for v in found) else None
 
 
 def average(rows: Sequence[CounterRow], metric: str) -> float | None:

@@ -1,21 +1,22 @@
-"""Owns what stands out in a profile, in plain sentences: where the time is, where headroom is, where scaling bends."""
+"""Owns what stands out in a profile, in plain sentences: where the time is, where headroom is, what changes nothing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
-from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.launch import SettingsProbe
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile
 from warpsmith.contracts.target import TargetSpec
+from warpsmith.diagnose.code_signals import distinct, tail_share
 from warpsmith.diagnose.evidence import Evidence
-from warpsmith.diagnose.places import places
+from warpsmith.diagnose.places import places, row_loops, sites
+from warpsmith.diagnose.rules import TAIL
+from warpsmith.diagnose.scaling import bends, largest_size
 from warpsmith.verdict.statistics import geometric_mean
 
-#: Chosen: a share of the ceiling that falls by more than this between neighbours is a bend.
-BEND = 0.10
 #: Chosen: a provider must be this much faster than the original to be worth a sentence.
 FASTER = 1.02
 
@@ -27,13 +28,17 @@ def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Se
         *_slowest(evidence, passes, baselines),
         *_most_headroom(evidence, passes, baselines),
         *_near_peak(passes),
-        *_bends(evidence.spec, passes, baselines),
+        *largest_size(evidence.spec, passes, baselines),
+        *bends(evidence.spec, passes, baselines),
         *_faster_providers(evidence.spec, passes, baselines),
+        *_tails(evidence, passes),
+        *_inert(evidence.probes),
+        *evidence.device_notes,
     )
 
 
 def _slowest(evidence: Evidence, passes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
-    if len(passes) < 2:
+    if len(passes) < 2 or not evidence.is_measured:
         return
     totals = {m.mode: math.fsum(p.case.weight * p.time_ms for p in places(m.mode, evidence, baselines)) for m in passes}
     slowest = max(totals, key=lambda mode: totals[mode])
@@ -60,38 +65,30 @@ def _near_peak(passes: Sequence[ModeProfile]) -> Iterator[str]:
             yield f"{profile.mode.value} is near its peak, {share} of the ceiling: no strategy is recommended for it"
 
 
-def _bends(spec: TargetSpec, passes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
+def _tails(evidence: Evidence, passes: Sequence[ModeProfile]) -> Iterator[str]:
+    """The worst tail of each pass; programs that loop over the rows have none to speak of."""
     for profile in passes:
-        shares = {
-            b.case: b.share_of_ceiling
-            for b in baselines
-            if b.provider == ORIGINAL and b.mode is profile.mode and b.share_of_ceiling is not None
-        }
-        for curve in _curves(spec, profile.mode, shares):
-            for left, right in pairwise(curve):
-                if shares[left.name] - shares[right.name] > BEND:
-                    yield (
-                        f"{profile.mode.value} bends along {spec.plot_axis} between {left.name} and {right.name}: "
-                        f"{shares[left.name]:.0%} to {shares[right.name]:.0%} of the ceiling"
-                    )
+        tails = [
+            (tail_share(found.waves), found.waves, record.jit_function, site.case.name)
+            for site in sites(profile.mode, evidence)
+            for record, found in distinct(site)
+            if found.waves and record.jit_function not in row_loops([record], evidence.audit, evidence.device.sm_count)
+        ]
+        if tails and max(tails)[0] > TAIL:
+            share, waves, function, case = max(tails)
+            yield (
+                f"{profile.mode.value} has a tail at {case}: {waves:.2f} waves of {function} leave {share:.0%} of the "
+                "room that the waves have empty"
+            )
 
 
-def _curves(spec: TargetSpec, mode: Mode, shares: dict[str, float]) -> list[list[Case]]:
-    """Cases along the plot axis, a curve for each dtype and options; at each size the case that moves most bytes."""
-    by_kind: dict[tuple[object, ...], dict[int, Case]] = {}
-    for case in spec.cases:
-        if case.name not in shares or spec.plot_axis not in case.axes:
-            continue
-        curve = by_kind.setdefault((case.dtype, *sorted(case.options.items())), {})
-        size = case.axes[spec.plot_axis]
-        known = curve.get(size)
-        if known is None or _bytes(spec, case, mode) > _bytes(spec, known, mode):
-            curve[size] = case
-    return [[curve[size] for size in sorted(curve)] for curve in by_kind.values()]
-
-
-def _bytes(spec: TargetSpec, case: Case, mode: Mode) -> int:
-    return spec.costs[case.name][mode].bytes_moved
+def _inert(probes: Sequence[SettingsProbe]) -> Iterator[str]:
+    """Knobs that change no machine code wherever they were tried."""
+    for knob in dict.fromkeys(probe.knob for probe in probes):
+        tried = [probe for probe in probes if probe.knob == knob]
+        if all(probe.is_inert and len(probe.alike[0]) > 1 for probe in tried):
+            values = ", ".join(str(v) for v in dict.fromkeys(v for probe in tried for v in probe.alike[0]))
+            yield f"{knob} changes nothing: the machine code is the same for {values}"
 
 
 def _faster_providers(spec: TargetSpec, passes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:

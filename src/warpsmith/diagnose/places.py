@@ -12,39 +12,52 @@ from dataclasses import dataclass
 from warpsmith.contracts.audit import KnobKind, SourceAudit
 from warpsmith.contracts.case import Case, Cost, Mode, Role
 from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.measurement import ORIGINAL, CounterRow
+from warpsmith.contracts.measurement import ORIGINAL, CounterRow, KernelDuration
 from warpsmith.contracts.profile import Baseline
 from warpsmith.diagnose.counted import COMPUTE_PCT, MEMORY_PCT, average, most_waves
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import Occupancy, occupancy
 from warpsmith.diagnose.roofline import bandwidth_share, compute_share
-from warpsmith.verdict.statistics import geometric_mean
 
 
-@dataclass(frozen=True)
-class Place:
-    """One tuning case of a mode, with all that is known of the original there. Waves are of its largest launch."""
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One tuning case of a mode, with what is known of the original there but its time.
+
+    `rows` are ncu's counters, `durations` the profiler's kernels; each empty where not asked or refused.
+    """
 
     case: Case
     cost: Cost
+    launches: tuple[LaunchRecord, ...]
+    occupancies: tuple[Occupancy, ...]
+    rows: tuple[CounterRow, ...] = ()
+    ncu_version: str | None = None
+    durations: tuple[KernelDuration, ...] = ()
+
+    @property
+    def waves(self) -> float | None:
+        """Of its largest launch: by the counters, else computed."""
+        computed = max((o.waves for o in self.occupancies if o.waves is not None), default=None)
+        return most_waves(self.rows) or computed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place(Site):
+    """A site at which the original was timed. `share` is of the ceiling, and above 1 where data stays in L2."""
+
     baseline: Baseline
     time_ms: float
     share: float
-    launches: tuple[LaunchRecord, ...]
-    occupancies: tuple[Occupancy, ...]
-    rows: tuple[CounterRow, ...]
-    ncu_version: str | None
+
+    @property
+    def time_us(self) -> float:
+        return 1e3 * self.time_ms
 
     @property
     def headroom_us(self) -> float:
         """What the ceiling would save of a call; 0 where the call is faster than the ceiling."""
-        return max(0.0, self.time_ms * (1 - self.share)) * 1e3
-
-    @property
-    def waves(self) -> float | None:
-        """By the counters, else computed."""
-        computed = max((o.waves for o in self.occupancies if o.waves is not None), default=None)
-        return most_waves(self.rows) or computed
+        return max(0.0, self.time_us * (1 - self.share))
 
 
 @dataclass(frozen=True)
@@ -56,40 +69,41 @@ class Throughputs:
     by_ncu: bool
 
 
+def sites(mode: Mode, evidence: Evidence) -> tuple[Site, ...]:
+    """The tuning cases that the mode has a cost or launches at."""
+    spec = evidence.spec
+    return tuple(
+        _site(case, mode, evidence)
+        for case in spec.tuning_cases
+        if mode in spec.costs.get(case.name, {}) or evidence.launches_at(case.name, mode)
+    )
+
+
+def _site(case: Case, mode: Mode, evidence: Evidence) -> Site:
+    device, launches = evidence.device, evidence.launches_at(case.name, mode)
+    counters = next((c for c in evidence.counted(mode) if c.case.name == case.name), None)
+    profiled = next((d for d in evidence.profiled(mode) if d.case.name == case.name), None)
+    return Site(
+        case=case,
+        cost=evidence.spec.costs.get(case.name, {}).get(mode, Cost(bytes_moved=0, flops=0)),
+        launches=launches,
+        occupancies=tuple(occupancy(r.compiled, r.grid, device.capability, device.sm_count) for r in launches),
+        rows=counters.rows if counters else (),
+        ncu_version=counters.ncu_version if counters else None,
+        durations=profiled.kernels if profiled else (),
+    )
+
+
 def places(mode: Mode, evidence: Evidence, baselines: Sequence[Baseline]) -> tuple[Place, ...]:
     """The tuning cases at which the original was timed in a mode."""
     found: list[Place] = []
-    counted = {c.case.name: c for c in evidence.counted(mode)}
     for row in baselines:
         wanted = row.provider == ORIGINAL and row.mode is mode and row.role is Role.TUNING
         if not wanted or row.time_ms is None or row.share_of_ceiling is None:
             continue
-        launches, counters = evidence.launches_at(row.case, mode), counted.get(row.case)
-        device = evidence.device
-        found.append(
-            Place(
-                case=evidence.spec.case(row.case),
-                cost=evidence.spec.costs[row.case][mode],
-                baseline=row,
-                time_ms=row.time_ms.value,
-                share=row.share_of_ceiling,
-                launches=launches,
-                occupancies=tuple(occupancy(r.compiled, r.grid, device.capability, device.sm_count) for r in launches),
-                rows=counters.rows if counters else (),
-                ncu_version=counters.ncu_version if counters else None,
-            )
-        )
+        site = _site(evidence.spec.case(row.case), mode, evidence)
+        found.append(Place(**vars(site), baseline=row, time_ms=row.time_ms.value, share=row.share_of_ceiling))
     return tuple(found)
-
-
-def share_of_ceiling(at: Sequence[Place]) -> float:
-    """Geometric mean of the cases' shares, by their weights."""
-    return geometric_mean([place.share for place in at], [place.case.weight for place in at])
-
-
-def headroom_us(at: Sequence[Place]) -> float:
-    """Mean of what the ceiling would save of a call, by the cases' weights."""
-    return math.fsum(p.case.weight * p.headroom_us for p in at) / math.fsum(p.case.weight for p in at)
 
 
 def telling(at: Sequence[Place]) -> Place:
@@ -107,10 +121,17 @@ def throughputs(place: Place, evidence: Evidence) -> Throughputs:
     return Throughputs(100 * compute, 100 * memory, by_ncu=False)
 
 
-def loops_over_rows(launches: Sequence[LaunchRecord], audit: SourceAudit, sm_count: int) -> bool:
-    """Whether every launch's grid follows the SM count and its programs loop."""
+def row_loops(launches: Sequence[LaunchRecord], audit: SourceAudit, sm_count: int) -> frozenset[str]:
+    """The jit functions among the launches whose grid follows the SM count and whose programs loop."""
     by_sm = {knob.jit_function for knob in audit.knobs if knob.kind is KnobKind.PROGRAMS_PER_SM}
     looping = {function.name for function in audit.jit_functions if function.has_loop}
-    return bool(launches) and all(
-        r.jit_function in by_sm or (r.jit_function in looping and math.prod(r.grid) % sm_count == 0) for r in launches
+    return frozenset(
+        r.jit_function
+        for r in launches
+        if r.jit_function in by_sm or (r.jit_function in looping and math.prod(r.grid) % sm_count == 0)
     )
+
+
+def loops_over_rows(launches: Sequence[LaunchRecord], audit: SourceAudit, sm_count: int) -> bool:
+    """Whether every launch's grid follows the SM count and its programs loop."""
+    return bool(launches) and row_loops(launches, audit, sm_count) >= {r.jit_function for r in launches}

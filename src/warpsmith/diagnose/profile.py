@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from warpsmith.contracts.device import Origin
-from warpsmith.contracts.profile import Baseline, Profile
+from warpsmith.contracts.profile import Baseline, EvidenceTier, LaunchOverhead, ModeProfile, Profile
 from warpsmith.contracts.request import Request
-from warpsmith.diagnose.bottleneck import classify
+from warpsmith.diagnose.bottleneck import classify, predict
 from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.expected import expected_variants
 from warpsmith.diagnose.observations import observations
 from warpsmith.diagnose.overhead import launch_overheads
-from warpsmith.diagnose.recommend import expected_variants, recommend
+from warpsmith.diagnose.pricing import priced_opportunities, prices, unpriced_opportunities
+from warpsmith.diagnose.recommend import recommend
 from warpsmith.diagnose.roofline import baselines
 
 
 def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
-    """The profile. Raises ValueError where a mode of the target was timed at no tuning case."""
-    spec = evidence.spec
+    """The profile. With no timing at all it is predicted, from compiled code and least work.
+
+    Raises ValueError where others, but not a mode of the target, were timed at a tuning case.
+    """
+    spec, goal = evidence.spec, request.goal
     rows = baselines(spec, evidence.timings, evidence.memories, evidence.device)
-    modes = tuple(classify(mode, evidence, rows) for mode in spec.modes)
-    recommendations = recommend(evidence, modes, request.goal, rows)
+    overheads = launch_overheads(evidence.host_times, evidence.timings)
+    modes = _modes(evidence, rows, overheads)
+    found = prices(evidence, modes, rows)
+    recommendations = recommend(evidence, modes, goal, rows, found)
+    measured = evidence.is_measured
+    expected, expected_why = expected_variants(recommendations, request.max_variants, measured=measured)
     return Profile(
         kernel=request.kernel,
         run_id=request.run_id,
-        goal=request.goal,
+        goal=goal,
         source=spec.source,
         source_sha256=spec.source_sha256,
         device=evidence.device,
@@ -30,17 +39,30 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
         baselines=rows,
         launches=evidence.launches,
         counters=evidence.counters,
-        evidence_tier=_tier(evidence),
+        evidence_tier=_tier(evidence).value,
         audit=evidence.audit,
         modes=modes,
         recommendations=recommendations,
-        expected_variants=expected_variants(recommendations, request.max_variants),
+        expected_variants=expected,
+        expected_variants_why=expected_why,
         observations=observations(evidence, modes, rows),
         l2=request.l2,
         warm_baselines=_measured(baselines(spec, evidence.warm_timings, (), evidence.device)),
-        launch_overheads=launch_overheads(evidence.host_times, evidence.timings),
+        launch_overheads=overheads,
         no_launch_overhead=dict(evidence.no_host_time),
+        durations=evidence.durations,
+        opportunities=priced_opportunities(found, goal) if measured else unpriced_opportunities(evidence, modes, goal),
+        settings_probes=evidence.probes,
+        device_notes=evidence.device_notes,
     )
+
+
+def _modes(
+    evidence: Evidence, rows: tuple[Baseline, ...], overheads: tuple[LaunchOverhead, ...]
+) -> tuple[ModeProfile, ...]:
+    if evidence.is_measured:
+        return tuple(classify(mode, evidence, rows, overheads) for mode in evidence.spec.modes)
+    return tuple(found for mode in evidence.spec.modes if (found := predict(mode, evidence)) is not None)
 
 
 def _measured(rows: tuple[Baseline, ...]) -> tuple[Baseline, ...]:
@@ -48,7 +70,7 @@ def _measured(rows: tuple[Baseline, ...]) -> tuple[Baseline, ...]:
     return tuple(row for row in rows if row.time_ms is not None)
 
 
-def _tier(evidence: Evidence) -> str:
+def _tier(evidence: Evidence) -> EvidenceTier:
     if any(counters.rows for counters in evidence.counters):
-        return "ncu counters"
-    return "kernel durations" if evidence.timings else "compiled code"
+        return EvidenceTier.COUNTERS
+    return EvidenceTier.DURATIONS if evidence.is_measured else EvidenceTier.COMPILED

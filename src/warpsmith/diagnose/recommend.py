@@ -1,7 +1,7 @@
 """Owns which strategies are worth trying, in which order, and what each may bring to the goal metric.
 
-A prediction is a share of the headroom that the roofline leaves, by rules of thumb stated beside their constants;
-it is written before any result, so that the result can contradict it. Must not know how a strategy is carried out.
+A prediction is the sum of what the opportunities that a strategy takes up may bring; it is written before any result,
+so that the result can contradict it. Must not know how a strategy is carried out, nor how an opportunity is priced.
 """
 
 from __future__ import annotations
@@ -14,86 +14,87 @@ from warpsmith.contracts.audit import Knob, Opportunity, OpportunityKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile, Recommendation
 from warpsmith.diagnose.evidence import Evidence
-from warpsmith.diagnose.places import places
+from warpsmith.diagnose.places import Place, places
+from warpsmith.diagnose.price_rules import SETTINGS_OF_HEADROOM
+from warpsmith.diagnose.pricing import Price, opportunities_in, speedup
 
 SETTINGS = "settings"
+#: What settings take up, all at once.
+KNOBS = (OpportunityKind.ONE_PROGRAM_PER_SM, OpportunityKind.STEPPED_WARPS, OpportunityKind.SHORT_ROWS)
+#: In the order in which they are tried where nothing was measured.
 REWRITES: dict[str, OpportunityKind] = {
     "needless_initialisation": OpportunityKind.NEEDLESS_INITIALISATION,
-    "cache_hints": OpportunityKind.STREAM_ONCE,
     "pipelined_loop": OpportunityKind.UNPIPELINED_LOOP,
+    "cache_hints": OpportunityKind.STREAM_ONCE,
 }
+UNMEASURED = "Nothing was run, so no gain is predicted"
 
-#: Shares of a pass's headroom that settings won, lowest and highest. Measured on an H200 with Liger-Kernel 0.8.5:
-#: of LayerNorm and RMSNorm backward at 8192×4096 0.4, of GeGLU and LayerNorm forward 0.6 to 0.7.
-SETTINGS_OF_HEADROOM = {
-    Bottleneck.LATENCY_BOUND: (0.2, 0.7),
-    Bottleneck.GRID_TOO_SMALL: (0.2, 0.7),
-    Bottleneck.BALANCED: (0.0, 0.4),
-    Bottleneck.MEMORY_BOUND: (0.0, 0.6),
-    Bottleneck.COMPUTE_BOUND: (0.0, 0.4),
-}
-#: Shares of a pass's time, never more than its headroom. Zeroing a whole output measured 24 to 26% of RMSNorm
-#: backward on an H200; of a small buffer only a launch is saved. The audit cannot tell which. The others are chosen.
-INITIALISATION_OF_TIME = (0.01, 0.27)
-HINTS_OF_TIME = (0.0, 0.03)
-PIPELINE_OF_TIME = {True: (0.0, 0.15), False: (0.0, 0.05)}
+#: Microseconds of a call of a pass at a place, at least and at most.
+Saved = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of the goal. `part` is its share of the goal's time, `headroom` the share of its own time to win."""
+    """One pass of the goal. `at` are its timed places by case, none where nothing was run."""
 
     profile: ModeProfile
-    part: float
+    at: dict[str, Place]
     functions: frozenset[str]
+    prices: tuple[Price, ...]
 
     @property
-    def headroom(self) -> float:
-        share = self.profile.share_of_ceiling
-        return 0.0 if share is None else max(0.0, 1 - share)
+    def name(self) -> str:
+        return self.profile.mode.value
 
     @property
     def open(self) -> bool:
         return self.profile.bottleneck is not Bottleneck.NEAR_PEAK
 
+    def saved_by(self, kinds: Sequence[OpportunityKind], case: str) -> Saved | None:
+        """What the opportunities of these kinds may save together, None where the pass has none of them."""
+        gains = [g for p in self.prices if p.opportunity.kind in kinds and (g := p.at_case(case)) is not None]
+        if not gains:
+            return None
+        most = self.at[case].headroom_us
+        return min(most, math.fsum(g.low_us for g in gains)), min(most, math.fsum(g.high_us for g in gains))
+
 
 def recommend(
-    evidence: Evidence, modes: Sequence[ModeProfile], goal: Mode, baselines: Sequence[Baseline]
+    evidence: Evidence,
+    modes: Sequence[ModeProfile],
+    goal: Mode,
+    baselines: Sequence[Baseline],
+    prices: Sequence[Price],
 ) -> tuple[Recommendation, ...]:
-    """Settings first, always; then the rewrites that the audit found a place for, best prediction first.
+    """Settings first, always; then the rewrites that the audit found a place for: the surest gain first, then the
+    largest.
 
     Nothing is expected of a pass near its peak: opportunities there are left out, and the settings say so.
     """
-    passes = goal_passes(evidence, modes, goal, baselines)
+    passes = goal_passes(evidence, modes, goal, baselines, prices)
     rewrites = [r for name, kind in REWRITES.items() if (r := _rewrite(name, kind, evidence, passes)) is not None]
-    rewrites.sort(key=lambda r: -r.predicted_high)
+    rewrites.sort(key=lambda r: (-r.predicted_low, -r.predicted_high))
     return (_settings(evidence, passes), *rewrites)
 
 
-def expected_variants(recommendations: Sequence[Recommendation], max_variants: int) -> int:
-    """One for each that predicts anything, and another sweep where a rewrite may change which settings are best."""
-    promising = [r for r in recommendations if r.predicted_high > 1]
-    again = 1 if any(r.strategy != SETTINGS for r in promising) else 0
-    return min(max_variants, max(1, len(promising)) + again)
-
-
 def goal_passes(
-    evidence: Evidence, modes: Sequence[ModeProfile], goal: Mode, baselines: Sequence[Baseline]
+    evidence: Evidence,
+    modes: Sequence[ModeProfile],
+    goal: Mode,
+    baselines: Sequence[Baseline],
+    prices: Sequence[Price],
 ) -> tuple[Pass, ...]:
-    """The passes that the goal is made of, each with its weighted mean share of their time at the tuning cases."""
-    profiles = [m for m in modes if m.mode in goal.passes]
-    times = {m.mode: {p.case.name: p.time_ms for p in places(m.mode, evidence, baselines)} for m in profiles}
-    shared = [c for c in evidence.spec.tuning_cases if all(c.name in by_case for by_case in times.values())]
-    weight = math.fsum(case.weight for case in shared)
-    found: list[Pass] = []
-    for profile in profiles:
-        part = math.fsum(
-            case.weight * times[profile.mode][case.name] / math.fsum(by_case[case.name] for by_case in times.values())
-            for case in shared
+    """The passes that the goal is made of."""
+    return tuple(
+        Pass(
+            profile=profile,
+            at={p.case.name: p for p in places(profile.mode, evidence, baselines)},
+            functions=evidence.functions_of(profile.mode),
+            prices=tuple(p for p in prices if p.mode is profile.mode),
         )
-        functions = evidence.functions_of(profile.mode)
-        found.append(Pass(profile, part / weight if weight else 1 / len(profiles), functions))
-    return tuple(found)
+        for profile in modes
+        if profile.mode in goal.passes
+    )
 
 
 def _settings(evidence: Evidence, passes: Sequence[Pass]) -> Recommendation:
@@ -101,27 +102,42 @@ def _settings(evidence: Evidence, passes: Sequence[Pass]) -> Recommendation:
     knobs = {p.profile.mode: _tunable(evidence, p) for p in open_passes}
     usable = [p for p in open_passes if knobs[p.profile.mode]]
     reasons = [
-        f"{p.profile.mode.value} reaches {p.profile.share_of_ceiling:.0%} of its ceiling and is "
-        f"{p.profile.bottleneck.value.replace('_', ' ')}; {len(knobs[p.profile.mode])} knobs can be changed there "
+        f"{_standing(p)}; {len(knobs[p.profile.mode])} knobs can be changed there "
         f"({', '.join(sorted({k.name for k in knobs[p.profile.mode]}))})"
         for p in usable
     ]
-    reasons += [f"{p.profile.mode.value} has no knob that can be changed" for p in open_passes if p not in usable]
-    low, high = _predicted(usable, lambda p: _of_headroom(p, SETTINGS_OF_HEADROOM[p.profile.bottleneck]))
+    reasons += [f"{p.name} has no knob that can be changed" for p in open_passes if p not in usable]
+    reasons += near_peak_reasons(passes) + ([] if evidence.is_measured else [UNMEASURED])
+    low, high = _predicted(passes, usable, _saved_by_settings)
     lines = sorted({knob.line for found in knobs.values() for knob in found})
     return Recommendation(
         strategy=SETTINGS,
-        why="; ".join([*reasons, *near_peak_reasons(passes)]) or "the goal has no pass that was timed",
+        why="; ".join(reasons) or "the goal has no pass that was timed",
         predicted_low=low,
         predicted_high=high,
         lines=tuple(lines),
     )
 
 
+def _standing(of: Pass) -> str:
+    named = of.profile.bottleneck.value.replace("_", " ")
+    if of.profile.share_of_ceiling is None:
+        return f"{of.name} is predicted to be {named}"
+    return f"{of.name} reaches {of.profile.share_of_ceiling:.0%} of its ceiling and is {named}"
+
+
+def _saved_by_settings(of: Pass, case: str) -> Saved:
+    """By the opportunities that are settings; without any, by what settings won elsewhere."""
+    found = of.saved_by(KNOBS, case)
+    low, high = SETTINGS_OF_HEADROOM[of.profile.bottleneck]
+    headroom_us = of.at[case].headroom_us
+    return found if found is not None else (low * headroom_us, high * headroom_us)
+
+
 def near_peak_reasons(passes: Sequence[Pass]) -> list[str]:
     """Why passes near their peak are left alone."""
     return [
-        f"{p.profile.mode.value} is left alone: it is at {p.profile.share_of_ceiling:.0%} of its ceiling"
+        f"{p.name} is left alone: it is at {p.profile.share_of_ceiling:.0%} of its ceiling"
         for p in passes
         if not p.open
     ]
@@ -129,25 +145,25 @@ def near_peak_reasons(passes: Sequence[Pass]) -> list[str]:
 
 def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Sequence[Pass]) -> Recommendation | None:
     """The recommendation of one rewrite, None where no open pass has a place for it."""
-    spots = {p.profile.mode: [o for o in evidence.audit.opportunities if _is_in(o, kind, p)] for p in passes if p.open}
+    spots: dict[Mode, list[Opportunity]] = {
+        p.profile.mode: [o for o in opportunities_in(p.profile.mode, evidence) if o.kind is kind]
+        for p in passes
+        if p.open
+    }
     usable = [p for p in passes if spots.get(p.profile.mode)]
     if not usable:
         return None
     found = list(dict.fromkeys(o for p in usable for o in spots[p.profile.mode]))
-    low, high = _predicted(usable, lambda p: _of_time(p, kind))
+    low, high = _predicted(passes, usable, lambda p, case: p.saved_by((kind,), case) or (0.0, 0.0))
     told = "; ".join(f"line {o.line}: {o.what}" for o in found)
+    unmeasured = "" if evidence.is_measured else f" {UNMEASURED}."
     return Recommendation(
         strategy=name,
-        why=f"{told}. {found[0].why[0].upper()}{found[0].why[1:]}.",
+        why=f"{told}. {found[0].why[0].upper()}{found[0].why[1:]}.{unmeasured}",
         predicted_low=low,
         predicted_high=high,
         lines=tuple(sorted({o.line for o in found})),
     )
-
-
-def _is_in(opportunity: Opportunity, kind: OpportunityKind, of: Pass) -> bool:
-    """Whether the pass launches the function that the opportunity is about; every pass does where launches lack."""
-    return opportunity.kind is kind and (not of.functions or opportunity.function in of.functions)
 
 
 def _tunable(evidence: Evidence, of: Pass) -> list[Knob]:
@@ -155,22 +171,15 @@ def _tunable(evidence: Evidence, of: Pass) -> list[Knob]:
     return [k for k in knobs if not of.functions or k.jit_function in of.functions]
 
 
-def _of_headroom(of: Pass, shares: tuple[float, float]) -> tuple[float, float]:
-    return of.headroom * shares[0], of.headroom * shares[1]
-
-
-def _of_time(of: Pass, kind: OpportunityKind) -> tuple[float, float]:
-    latency = of.profile.bottleneck in (Bottleneck.LATENCY_BOUND, Bottleneck.GRID_TOO_SMALL)
-    shares = {
-        OpportunityKind.NEEDLESS_INITIALISATION: INITIALISATION_OF_TIME,
-        OpportunityKind.STREAM_ONCE: HINTS_OF_TIME,
-        OpportunityKind.UNPIPELINED_LOOP: PIPELINE_OF_TIME[latency],
-    }[kind]
-    return min(of.headroom, shares[0]), min(of.headroom, shares[1])
-
-
-def _predicted(passes: Sequence[Pass], saved: Callable[[Pass], tuple[float, float]]) -> tuple[float, float]:
-    """Speed-up of the goal, lowest and highest, if each pass loses that share of its time. Amdahl's law."""
-    low = math.fsum(p.part * saved(p)[0] for p in passes)
-    high = math.fsum(p.part * saved(p)[1] for p in passes)
-    return 1 / (1 - low), 1 / (1 - high)
+def _predicted(
+    passes: Sequence[Pass], usable: Sequence[Pass], saved: Callable[[Pass, str], Saved]
+) -> tuple[float, float]:
+    """Speed-up of the goal, at least and at most, over the cases at which all its passes were timed."""
+    shared = [p for p in passes[0].at.values() if all(p.case.name in each.at for each in passes)] if passes else []
+    if not shared:
+        return 1.0, 1.0
+    names, weights = [place.case.name for place in shared], [place.case.weight for place in shared]
+    times = [math.fsum(each.at[name].time_us for each in passes) for name in names]
+    low = [math.fsum(saved(each, name)[0] for each in usable) for name in names]
+    high = [math.fsum(saved(each, name)[1] for each in usable) for name in names]
+    return speedup(times, low, weights), speedup(times, high, weights)

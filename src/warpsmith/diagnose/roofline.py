@@ -6,6 +6,7 @@ Model: Williams, Waterman and Patterson, "Roofline" (2009). Reads records only; 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from warpsmith.contracts.case import Case, Cost, DType, Mode
 from warpsmith.contracts.device import DeviceFacts
@@ -43,6 +44,26 @@ def is_compute_heavy(cost: Cost, dtype: DType, device: DeviceFacts) -> bool:
     """Whether the matmul ceiling is the nearer limit: the intensity is above the ridge."""
     ridge = ridge_flops_per_byte(cost, dtype, device)
     return ridge is not None and cost.flops > ridge * cost.bytes_moved
+
+
+def bound_of(cost: Cost, dtype: DType, device: DeviceFacts) -> Literal["copy", "matmul"]:
+    """Which of the two ceilings is the nearer limit."""
+    return "matmul" if is_compute_heavy(cost, dtype, device) else "copy"
+
+
+def least_ms(cost: Cost, dtype: DType, device: DeviceFacts) -> float | None:
+    """The least possible time at the nearer ceiling, None where there is no ceiling for it."""
+    copy_gb_s, tflops = copy_ceiling_gb_s(cost, device), device.matmul_tflops.get(dtype)
+    if tflops and bound_of(cost, dtype, device) == "matmul":
+        return cost.flops / (tflops * 1e9)
+    return cost.bytes_moved / (copy_gb_s * 1e6) if copy_gb_s else None
+
+
+def ceilings_told(device: DeviceFacts) -> str:
+    """Where the ceilings come from, as a source of evidence."""
+    if device.ceilings_from == "measured":
+        return "measured ceilings"
+    return device.ceilings_from if "data sheet" in device.ceilings_from else f"data sheet: {device.ceilings_from}"
 
 
 def baselines(

@@ -13,6 +13,15 @@ NEAR_PEAK_SHARE = 0.90
 #: ncu's own rule (section SpeedOfLight, rule SOLBottleneck), and ours below the peak.
 BUSY_PCT = 60.0
 LEAD_PCT = 10.0
+#: Chosen: below this, more resident warps would hide more latency.
+LOW_OCCUPANCY = 0.5
+#: Chosen: of all the room that the waves have, what the last one may leave empty without a word.
+TAIL = 0.10
+
+
+def enough_warps(share: float) -> str:
+    """What this share of an SM's warps supports."""
+    return "too few warps to hide latency" if share < LOW_OCCUPANCY else "enough warps are resident"
 
 
 def by_throughput(seen: Throughputs) -> Bottleneck:
@@ -36,3 +45,15 @@ def class_of(share: float, seen: Throughputs, waves: float | None, looping: bool
     if found is Bottleneck.LATENCY_BOUND and not looping and waves is not None and waves < 1:
         return Bottleneck.GRID_TOO_SMALL
     return found
+
+
+def predicted_class(compute_heavy: bool, waves: float | None, looping: bool, resident: float | None) -> Bottleneck:
+    """With nothing run: a grid too small, a row loop that fills few of an SM's warps, else the nearer ceiling.
+
+    `resident` is the share of an SM's warps that the emptiest grid fills, None where no launch is known.
+    """
+    if looping and resident is not None and resident < LOW_OCCUPANCY:
+        return Bottleneck.LATENCY_BOUND
+    if not looping and waves is not None and waves < 1:
+        return Bottleneck.GRID_TOO_SMALL
+    return Bottleneck.COMPUTE_BOUND if compute_heavy else Bottleneck.MEMORY_BOUND

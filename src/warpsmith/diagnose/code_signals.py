@@ -1,0 +1,123 @@
+"""Owns the rows of evidence that compiled code gives, run or not: occupancy, waves and tail, spills, access widths."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from warpsmith.contracts.launch import AccessKind, LaunchRecord
+from warpsmith.contracts.profile import EvidenceRow
+from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.occupancy import Occupancy
+from warpsmith.diagnose.places import Site
+from warpsmith.diagnose.rules import TAIL, enough_warps
+
+#: Chosen: below this many bytes a thread, an access takes so many instructions that they can be the limit.
+NARROW_BYTES = 4
+_READS = (AccessKind.LOAD, AccessKind.ASYNC_COPY)
+
+
+def code_rows(site: Site, looping: bool, evidence: Evidence) -> Iterator[EvidenceRow]:
+    """The rows of a site's launches, one each for every jit function where they are of one."""
+    source = source_of_code(site, evidence)
+    for record, found in distinct(site):
+        yield _occupancy(record, found, source)
+    yield from _waves(site, looping, evidence, source)
+    for record, _ in distinct(site):
+        yield from _spills(record, source)
+        yield from _widths(record, source)
+
+
+def source_of_code(site: Site, evidence: Evidence) -> str:
+    if evidence.is_measured:
+        return f"compiled code, {site.case.name}"
+    return f"compiled for {evidence.device.name}, predicted, {site.case.name}"
+
+
+def distinct(site: Site) -> list[tuple[LaunchRecord, Occupancy]]:
+    """One launch of each jit function, the one with most programs."""
+    found: dict[str, tuple[LaunchRecord, Occupancy]] = {}
+    for record, computed in zip(site.launches, site.occupancies, strict=True):
+        known = found.get(record.jit_function)
+        if known is None or computed.blocks > known[1].blocks:
+            found[record.jit_function] = (record, computed)
+    return list(found.values())
+
+
+def resident_share(found: Occupancy) -> float:
+    """The share of an SM's warps that the grid fills."""
+    return min(found.share, found.share * (found.waves or 0.0))
+
+
+def tail_share(waves: float) -> float:
+    """The share of the last wave's room that stays empty, over all waves: 0.25 of 1.5 waves. 0 up to one wave."""
+    return 0.0 if waves <= 1 else 1 - waves / math.ceil(waves)
+
+
+def _occupancy(record: LaunchRecord, found: Occupancy, source: str) -> EvidenceRow:
+    limiter = f"limited by {found.limiter}" if found.share < 1 else "nothing limits it"
+    resident = resident_share(found)
+    return EvidenceRow(
+        signal=f"occupancy of {record.jit_function}",
+        observation=f"{found.blocks_per_sm} blocks an SM, {found.share:.0%} of its warps, {limiter}; "
+        f"the grid fills {resident:.0%}",
+        supports=enough_warps(resident),
+        source=source,
+    )
+
+
+def _waves(site: Site, looping: bool, evidence: Evidence, source: str) -> Iterator[EvidenceRow]:
+    if site.waves is None:
+        return
+    tail = tail_share(site.waves)
+    if looping and site.waves <= 1:
+        supports = "programs loop over the rows, so at most one wave is by design: latency, not the size of the grid"
+    elif site.waves < 1:
+        supports = "SMs stand idle"
+    elif tail > TAIL:
+        supports = f"the last wave leaves room empty: {tail:.0%} of all that the waves have"
+    else:
+        supports = "the grid fills the GPU"
+    blocks = max((found.blocks for found in site.occupancies), default=None)
+    grid = f"{blocks} programs on {evidence.device.sm_count} SMs: " if blocks is not None else ""
+    counted = f"ncu {site.ncu_version or ''}".strip() + f", {site.case.name}"
+    yield EvidenceRow(
+        signal="waves",
+        observation=f"{grid}{site.waves:.2f} waves",
+        supports=supports,
+        source=counted if site.rows else source.replace("compiled code", "compiled code and grid"),
+    )
+
+
+def _spills(record: LaunchRecord, source: str) -> Iterator[EvidenceRow]:
+    if record.compiled.spills:
+        yield EvidenceRow(
+            signal=f"spills of {record.jit_function}",
+            observation=f"{record.compiled.spills} at {record.compiled.registers} registers a thread",
+            supports="registers limit; more warps a block would shorten what each thread holds",
+            source=source,
+        )
+
+
+def _widths(record: LaunchRecord, source: str) -> Iterator[EvidenceRow]:
+    """How wide the global accesses are, where the code was read and they have a width."""
+    counts: Counter[tuple[int, AccessKind]] = Counter()
+    for access in record.compiled.accesses or ():
+        if access.bytes_a_thread is not None:
+            counts[access.bytes_a_thread, access.kind] += access.instructions
+    if not counts:
+        return
+    told = [
+        f"{count} {kind.value}{'s' if count > 1 and kind is not AccessKind.ASYNC_COPY else ''} of {width} B a thread"
+        for (width, kind), count in sorted(counts.items(), key=lambda pair: (-pair[0][0], pair[0][1].value))
+    ]
+    widest = max((width for width, kind in counts if kind in _READS), default=NARROW_BYTES)
+    yield EvidenceRow(
+        signal=f"global accesses of {record.jit_function}",
+        observation=", ".join(told),
+        supports="narrow loads: many instructions and requests for the same bytes"
+        if widest < NARROW_BYTES
+        else "no sign of narrow access",
+        source=source,
+    )

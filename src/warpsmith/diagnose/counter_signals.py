@@ -1,0 +1,161 @@
+"""Owns the rows of evidence that hardware counters give: throughput, caches, traffic, stalls, spills as they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warpsmith.contracts.profile import EvidenceRow
+from warpsmith.diagnose.counted import (
+    DRAM_PCT,
+    L1_HIT_PCT,
+    L1_PCT,
+    L2_HIT_PCT,
+    L2_PCT,
+    OCCUPANCY_PCT,
+    SECTORS_A_LOAD,
+    SECTORS_A_STORE,
+    SHARED_CONFLICTS,
+    SHARED_WAVEFRONTS,
+    average,
+    counted_bytes,
+    local_instructions,
+    main_stall,
+    total,
+)
+from warpsmith.diagnose.places import Place, Throughputs
+from warpsmith.diagnose.rules import BUSY_PCT, enough_warps
+
+#: Chosen: memory this many points above DRAM means that something nearer than DRAM is the limit.
+DRAM_GAP_PCT = 10.0
+#: Chosen: counted bytes above this many times the least are worth a word, and are priced.
+EXCESS = 1.1
+#: A request of 32 lanes takes 4 sectors of 32 bytes for 4-byte elements next to each other, 16 for 16 bytes a lane
+#: (Nsight Compute, "L1TEX"); 32 is a sector for every lane. More than 16 is no vector access, however wide.
+COALESCED_SECTORS = 16.0
+#: Chosen: of all passes through shared memory, the share that bank conflicts cause.
+MANY_CONFLICTS = 0.2
+
+
+def counter_rows(place: Place, seen: Throughputs) -> Iterator[EvidenceRow]:
+    """The rows of those counters that are there."""
+    if not place.rows:
+        return
+    yield from _throughput(place, seen)
+    yield from _dram(place, seen)
+    yield from _traffic(place)
+    yield from _stall(place)
+    yield from _occupancy(place)
+    yield from _local(place)
+
+
+def nearer_memory(place: Place, seen: Throughputs) -> str | None:
+    """Which memory nearer than DRAM is the busy one, by whatever was counted; None where DRAM is or none is busy."""
+    dram_pct = average(place.rows, DRAM_PCT)
+    if dram_pct is None or not seen.by_ncu or seen.memory_pct < BUSY_PCT or seen.memory_pct - dram_pct < DRAM_GAP_PCT:
+        return None
+    rows, named = place.rows, []
+    for which, metric in (("loads", SECTORS_A_LOAD), ("stores", SECTORS_A_STORE)):
+        sectors = average(rows, metric)
+        if sectors is not None and sectors > COALESCED_SECTORS:
+            named.append(f"uncoalesced {which} ({sectors:.1f} sectors a request)")
+    conflicts, wavefronts = total(rows, SHARED_CONFLICTS), total(rows, SHARED_WAVEFRONTS)
+    if conflicts and wavefronts and conflicts / wavefronts > MANY_CONFLICTS:
+        named.append(f"bank conflicts in shared memory ({conflicts / wavefronts:.0%} of its passes)")
+    return ", ".join(named) or _busier_cache(place) or "caches or shared memory"
+
+
+def _busier_cache(place: Place) -> str | None:
+    """L1 with shared memory, or L2: by throughput, else by where the hits are; None where neither tells."""
+    l1_pct, l2_pct = average(place.rows, L1_PCT), average(place.rows, L2_PCT)
+    if l1_pct is not None and l2_pct is not None:
+        return f"L1 and shared memory ({l1_pct:.0f}%)" if l1_pct > l2_pct else f"L2 ({l2_pct:.0f}%)"
+    l1_hits, l2_hits = average(place.rows, L1_HIT_PCT), average(place.rows, L2_HIT_PCT)
+    if l1_hits is not None and l1_hits >= BUSY_PCT:
+        return f"L1 ({l1_hits:.0f}% of its sectors hit)"
+    return f"L2 ({l2_hits:.0f}% of its sectors hit)" if l2_hits is not None and l2_hits >= BUSY_PCT else None
+
+
+def ncu_source(place: Place) -> str:
+    return f"ncu {place.ncu_version or ''}".strip() + f", {place.case.name}"
+
+
+def _throughput(place: Place, seen: Throughputs) -> Iterator[EvidenceRow]:
+    if seen.by_ncu:
+        busy = max(seen.compute_pct, seen.memory_pct) >= BUSY_PCT
+        yield EvidenceRow(
+            signal="compute and memory throughput",
+            observation=f"compute {seen.compute_pct:.0f}%, memory {seen.memory_pct:.0f}% of peak",
+            supports="the larger is the limit if it leads by ten points" if busy else "neither unit is busy: latency",
+            source=ncu_source(place),
+        )
+
+
+def _dram(place: Place, seen: Throughputs) -> Iterator[EvidenceRow]:
+    dram_pct = average(place.rows, DRAM_PCT)
+    if dram_pct is None:
+        return
+    hits = [
+        f"{name} hit rate {rate:.0f}%"
+        for name, rate in (("L1", average(place.rows, L1_HIT_PCT)), ("L2", average(place.rows, L2_HIT_PCT)))
+        if rate is not None
+    ]
+    nearer = nearer_memory(place, seen)
+    yield EvidenceRow(
+        signal="DRAM throughput and cache hits",
+        observation=", ".join([f"DRAM {dram_pct:.0f}% of peak", *hits]),
+        supports=f"memory is busy, and not DRAM: {nearer}" if nearer else "memory traffic is DRAM traffic",
+        source=ncu_source(place),
+    )
+
+
+def _traffic(place: Place) -> Iterator[EvidenceRow]:
+    seen_bytes, least = counted_bytes(place.rows), place.cost.bytes_moved
+    if seen_bytes is None or not least:
+        return
+    if seen_bytes < least:
+        supports = "write-back was not finished when the kernel ended; percentages of DRAM are too low by as much"
+    elif seen_bytes > EXCESS * least:
+        supports = "bytes cross device memory more than once: something is read again, zeroed or spilled"
+    else:
+        supports = "no needless traffic"
+    yield EvidenceRow(
+        signal="bytes through DRAM against the least possible",
+        observation=f"{seen_bytes / 1e6:.1f} MB counted, {least / 1e6:.1f} MB at least",
+        supports=supports,
+        source=ncu_source(place),
+    )
+
+
+def _stall(place: Place) -> Iterator[EvidenceRow]:
+    stall = main_stall(place.rows)
+    if stall is not None:
+        reason, share = stall
+        waits = "global memory" if reason == "long_scoreboard" else reason.replace("_", " ")
+        yield EvidenceRow(
+            signal="longest stall",
+            observation=f"{reason}, {share:.0%} of a warp's latency between instructions",
+            supports=f"warps wait for {waits}",
+            source=ncu_source(place),
+        )
+
+
+def _occupancy(place: Place) -> Iterator[EvidenceRow]:
+    achieved_pct = average(place.rows, OCCUPANCY_PCT)
+    if achieved_pct is not None:
+        yield EvidenceRow(
+            signal="achieved occupancy",
+            observation=f"{achieved_pct:.0f}% of an SM's warps",
+            supports=enough_warps(achieved_pct / 100),
+            source=ncu_source(place),
+        )
+
+
+def _local(place: Place) -> Iterator[EvidenceRow]:
+    executed = local_instructions(place.rows)
+    if executed:
+        yield EvidenceRow(
+            signal="local memory instructions",
+            observation=f"{executed:.3g} executed",
+            supports="spilled registers cost traffic",
+            source=ncu_source(place),
+        )

@@ -1,0 +1,79 @@
+"""What a mode's diagnosis comes down to, in a sentence or two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpsmith.contracts.audit import KnobKind
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.profile import LaunchOverhead
+from warpsmith.diagnose.bottleneck import classify
+from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.roofline import baselines
+
+
+def concluded(evidence: Evidence, mode: Mode = Mode.FORWARD, *overheads: LaunchOverhead) -> str:
+    rows = baselines(evidence.spec, evidence.timings, (), evidence.device)
+    return classify(mode, evidence, rows, overheads).conclusion
+
+
+def test_near_its_peak_means_to_stop_here(made: Any) -> None:
+    near, far = made.case(8192, 4096), made.case(8192, 8192)
+    timings = [made.timing_at(near, Mode.FORWARD, 0.96), made.timing_at(far, Mode.FORWARD, 0.92)]
+
+    assert concluded(made.evidence(made.spec(near, far), *timings)) == (
+        "Near its peak, at 94% of the measured ceiling: stop here. Only 3.5 us of a call are left to win, at most "
+        "5.7 us, at 8192x8192-bf16."
+    )
+
+
+def test_a_row_loop_that_waits_is_told_by_how_little_it_fills(made: Any) -> None:
+    case = made.case(8192, 4096)
+    audit = made.audit(knobs=(made.knob("_backward_kernel", KnobKind.PROGRAMS_PER_SM),))
+
+    told = concluded(
+        made.evidence(made.spec(case), made.timing_at(case, Mode.BACKWARD, 0.41), audit=audit), Mode.BACKWARD
+    )
+
+    assert told == (
+        "Latency-bound: neither unit is busy (compute 0%, memory 41% of their measured ceilings), and the grid fills "
+        "12% of an SM's warps with programs that loop over the rows at 8192x4096-bf16. At 41% of its ceiling, 70.7 us "
+        "of a call are left to win."
+    )
+
+
+def test_of_several_kernels_the_one_that_fills_least_is_named(made: Any) -> None:
+    case = made.case(8192, 4096)
+
+    told = concluded(made.evidence(made.spec(case), made.timing_at(case, Mode.FULL, 0.5)), Mode.FULL)
+
+    assert "the grid of _backward_kernel fills 12% of an SM's warps" in told
+
+
+def test_a_small_grid_is_told_by_its_waves(made: Any) -> None:
+    case = made.case(4096, 4096)
+    launches = {case.name: {Mode.FORWARD: (made.launch(blocks=100),)}}
+
+    told = concluded(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.4), launches=launches))
+
+    assert told.startswith("Held back by a grid that is too small: ")
+    assert "0.13 waves of programs leave SMs idle" in told
+
+
+def test_plain_calls_are_launch_bound_only_where_the_host_is_slower_at_every_case(made: Any) -> None:
+    small, large = made.case(64, 4096), made.case(8192, 8192)
+    timings = [
+        made.timing(small, Mode.FORWARD, {"original": 0.005}),
+        made.timing(large, Mode.FORWARD, {"original": 0.1}),
+    ]
+    evidence = made.evidence(made.spec(small, large), *timings)
+
+    def host(us: float, provider: str = "original") -> LaunchOverhead:
+        return LaunchOverhead(case=small.name, mode=Mode.FORWARD, provider=provider, host_us=us, device_us=5.0)
+
+    assert concluded(evidence, Mode.FORWARD, host(101.0)).endswith(
+        "Plain calls in a row are launch-bound: each takes the host 101.0 us, the GPU at most 100.0 us."
+    )
+    assert "launch-bound" not in concluded(evidence, Mode.FORWARD, host(99.0))
+    assert "launch-bound" not in concluded(evidence, Mode.FORWARD, host(101.0, "torch"))
+    assert "launch-bound" not in concluded(evidence)

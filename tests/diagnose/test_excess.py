@@ -1,0 +1,78 @@
+"""More bytes through device memory than must be, as an opportunity of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from warpsmith.contracts.audit import OpportunityKind
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.profile import PricedOpportunity
+from warpsmith.diagnose.bottleneck import classify
+from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.pricing import priced_opportunities, prices
+from warpsmith.diagnose.roofline import baselines
+
+#: The least of a forward pass at 8192×4096 in bf16.
+LEAST = 2 * 8192 * 4096 * 2
+
+
+def found_excess(evidence: Evidence) -> list[PricedOpportunity]:
+    rows = baselines(evidence.spec, evidence.timings, (), evidence.device)
+    profile = classify(Mode.FORWARD, evidence, rows)
+    priced = priced_opportunities(prices(evidence, [profile], rows), Mode.FORWARD)
+    return [p for p in priced if p.opportunity.kind is OpportunityKind.EXCESS_TRAFFIC]
+
+
+def moved(made: Any, *shares: float, kernels: tuple[str, ...] = (), **changes: Any) -> Evidence:
+    """Each launch moves this share of the least bytes, half of it read."""
+    case = made.case(8192, 4096)
+    metrics = [{"dram__bytes_read.sum": s * LEAST / 2, "dram__bytes_write.sum": s * LEAST / 2} for s in shares]
+    counters = (made.counters(case, *metrics, kernels=kernels),)
+    evidence: Evidence = made.evidence(
+        made.spec(case), made.timing_at(case, Mode.FORWARD, 0.4), counters=counters, **changes
+    )
+    return evidence
+
+
+def test_half_as_much_again_is_priced_at_the_ceiling(made: Any) -> None:
+    (priced,) = found_excess(moved(made, 1.5, kernels=("_forward_kernel",)))
+
+    at_ceiling_us = LEAST / 4100e3
+    assert (priced.opportunity.function, priced.opportunity.line) == ("_forward_kernel", 1)
+    assert priced.opportunity.what == (
+        "201.3 MB cross device memory at 8192x4096-bf16 where 134.2 MB must: 1.50 times as much"
+    )
+    assert (priced.low_us, priced.high_us) == (pytest.approx(0.25 * at_ceiling_us), pytest.approx(0.5 * at_ceiling_us))
+    assert priced.predicted_high == pytest.approx(1 / (1 - 0.4 * 0.5))
+
+
+@pytest.mark.parametrize("share", [0.68, 1.0, 1.09])
+def test_bytes_below_the_least_or_a_little_above_are_no_opportunity(made: Any, share: float) -> None:
+    assert found_excess(moved(made, share)) == []
+
+
+def test_without_counters_there_is_none(made: Any) -> None:
+    case = made.case(8192, 4096)
+    assert found_excess(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.4))) == []
+
+
+def test_it_is_about_the_jit_function_that_moves_most(made: Any) -> None:
+    kernels = ("void at::native::elementwise<FillFunctor<float>>", "_forward_kernel_0d1d", "_backward_kernel")
+
+    (priced,) = found_excess(moved(made, 0.9, 0.3, 0.4, kernels=kernels))
+
+    assert priced.opportunity.function == "_backward_kernel"
+
+
+def test_where_no_counted_kernel_is_known_it_is_about_what_was_launched(made: Any) -> None:
+    (priced,) = found_excess(moved(made, 1.5, kernels=("mangled",)))
+
+    assert priced.opportunity.function == "_forward_kernel"
+
+
+def test_the_gain_does_not_pass_the_headroom(made: Any) -> None:
+    (priced,) = found_excess(moved(made, 40.0))
+
+    assert priced.predicted_high == pytest.approx(1 / 0.4)

@@ -1,0 +1,168 @@
+"""A profile of which nothing was run: compiled code and a data sheet, and no figure that pretends to be more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from warpsmith.contracts.audit import KnobKind, OpportunityKind
+from warpsmith.contracts.case import Cost, DType, Mode
+from warpsmith.contracts.device import CopyCeiling, Origin, OriginKind
+from warpsmith.contracts.profile import Bottleneck, EvidenceTier, ModeProfile, Profile
+from warpsmith.contracts.request import Request
+from warpsmith.diagnose.bottleneck import predict
+from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.profile import assemble
+
+REQUEST = Request(kernel="norm", run_id="r1", created_at="2026-11-29T00:00:00Z", goal=Mode.FULL)
+ORIGIN = Origin(kind=OriginKind.PREDICTED, gpu="NVIDIA H200")
+BACKWARD = "_backward_kernel"
+
+
+def absent(made: Any) -> Any:
+    """An H200 that is not there, by its data sheet."""
+    return made.device(
+        uuid="none",
+        copy_ceilings=(CopyCeiling(footprint_bytes=1024**3, gb_s=4800.0, kernel="none"),),
+        matmul_tflops={DType.BFLOAT16: 989.0},
+        ceilings_from="NVIDIA's data sheet",
+    )
+
+
+def unrun(made: Any, **changes: Any) -> Evidence:
+    case = made.case(8192, 4096)
+    modes = (Mode.FORWARD, Mode.BACKWARD, Mode.FULL)
+    evidence: Evidence = made.evidence(made.spec(case, modes=modes), **{"device": absent(made), **changes})
+    return evidence
+
+
+def predicted(evidence: Evidence, mode: Mode = Mode.FORWARD) -> ModeProfile:
+    found = predict(mode, evidence)
+    assert found is not None
+    return found
+
+
+def whole(made: Any) -> Profile:
+    audit = made.audit(
+        made.opportunity(OpportunityKind.STREAM_ONCE, BACKWARD, 13),
+        made.opportunity(OpportunityKind.UNPIPELINED_LOOP, BACKWARD, 12),
+        made.opportunity(OpportunityKind.NEEDLESS_INITIALISATION, "backward", 30),
+        knobs=(made.knob(BACKWARD, KnobKind.PROGRAMS_PER_SM),),
+    )
+    return assemble(unrun(made, audit=audit, device_notes=("compiled for a GPU that is not here",)), REQUEST, ORIGIN)
+
+
+def test_a_predicted_mode_has_a_class_by_the_ridge_and_neither_share_nor_headroom(made: Any) -> None:
+    profile = predicted(unrun(made))
+
+    assert (profile.bottleneck, profile.tier) == (Bottleneck.MEMORY_BOUND, EvidenceTier.COMPILED)
+    assert (profile.share_of_ceiling, profile.headroom_us, profile.ncu_disagreement) == (None, None, None)
+    (headroom,) = profile.headrooms
+    assert (headroom.bound, headroom.time_ms, headroom.share, headroom.headroom_us) == ("copy", None, None, None)
+    assert headroom.least_ms == pytest.approx(headroom.least_bytes / 4800e6)
+
+
+def test_every_row_of_a_prediction_says_what_it_was_predicted_from(made: Any) -> None:
+    evidence = unrun(made)
+
+    for mode in evidence.spec.modes:
+        rows = predicted(evidence, mode).evidence
+        assert rows
+        assert all("data sheet" in r.source or "compiled for NVIDIA H200, predicted" in r.source for r in rows)
+
+
+def test_the_conclusion_says_that_nothing_was_run_and_what_would_decide(made: Any) -> None:
+    assert predicted(unrun(made)).conclusion == (
+        "Predicted memory-bound: 1 operations a byte are below the ridge at 206 (NVIDIA's data sheet). Nothing was "
+        "run, so how near it comes to its ceiling is not known; timings on an actual NVIDIA H200 would decide."
+    )
+
+
+def test_work_above_the_ridge_is_predicted_compute_bound(made: Any) -> None:
+    evidence = unrun(made)
+    heavy = Cost(bytes_moved=100_000_000, flops=10**12)
+    spec = evidence.spec.model_copy(update={"costs": {c.name: {Mode.FORWARD: heavy} for c in evidence.spec.cases}})
+    found = predicted(made.evidence(spec, device=absent(made)))
+
+    assert (found.bottleneck, found.headrooms[0].bound) == (Bottleneck.COMPUTE_BOUND, "matmul")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "by_knob", "expected"),
+    [
+        (100, False, Bottleneck.GRID_TOO_SMALL),
+        (132, True, Bottleneck.LATENCY_BOUND),
+        (8 * 132, True, Bottleneck.MEMORY_BOUND),
+        (8192, False, Bottleneck.MEMORY_BOUND),
+    ],
+)
+def test_grids_that_leave_sms_or_warps_idle_are_predicted_first(
+    made: Any, blocks: int, by_knob: bool, expected: Bottleneck
+) -> None:
+    knobs = (made.knob(BACKWARD, KnobKind.PROGRAMS_PER_SM),) if by_knob else ()
+    launches = {"8192x4096-bf16": {Mode.BACKWARD: (made.launch(BACKWARD, blocks, registers=32),)}}
+    evidence = unrun(made, audit=made.audit(knobs=knobs), launches=launches)
+
+    assert predicted(evidence, Mode.BACKWARD).bottleneck is expected
+
+
+def test_the_largest_case_speaks_for_a_mode(made: Any) -> None:
+    small, large = made.case(64, 64), made.case(8192, 8192)
+    evidence = made.evidence(made.spec(small, large), device=absent(made))
+
+    assert predicted(evidence).evidence[0].signal == "least possible time, 8192x8192-bf16"
+
+
+def test_a_gpu_without_known_ceilings_has_a_class_by_its_grid_alone(made: Any) -> None:
+    device = made.device(copy_ceilings=(), matmul_tflops={}, ceilings_from="no data sheet is known")
+    profile = predicted(unrun(made, device=device))
+
+    assert (profile.bottleneck, profile.headrooms) == (Bottleneck.MEMORY_BOUND, ())
+    assert "no ceiling of the NVIDIA H200 is known for bf16" in profile.conclusion
+
+
+def test_a_mode_with_neither_launches_nor_cost_has_no_diagnosis(made: Any) -> None:
+    case = made.case(8192, 4096)
+    spec = made.spec(case, costs={case.name: {}})
+
+    assert predict(Mode.FORWARD, made.evidence(spec, launches={}, device=absent(made))) is None
+
+
+def test_a_predicted_profile_lists_what_to_try_without_a_gain_and_survives_json(made: Any) -> None:
+    profile = whole(made)
+
+    assert (profile.is_predicted, profile.evidence_tier, profile.baselines) == (True, "compiled code", ())
+    assert [m.mode for m in profile.modes] == [Mode.FORWARD, Mode.BACKWARD, Mode.FULL]
+    assert [r.strategy for r in profile.recommendations] == [
+        "settings",
+        "needless_initialisation",
+        "pipelined_loop",
+        "cache_hints",
+    ]
+    assert {(r.predicted_low, r.predicted_high) for r in profile.recommendations} == {(1.0, 1.0)}
+    assert all("Nothing was run" in r.why for r in profile.recommendations)
+    assert Profile.model_validate_json(profile.model_dump_json()) == profile
+
+
+def test_predicted_opportunities_have_no_price_and_are_ordered_by_how_sure_they_are(made: Any) -> None:
+    profile = whole(made)
+    backward = [p for p in profile.opportunities if p.mode is Mode.BACKWARD]
+
+    assert [p.opportunity.line for p in backward] == [30, 12, 13]
+    assert {(p.low_us, p.high_us, p.predicted_low, p.predicted_high, p.case) for p in profile.opportunities} == {
+        (0.0, 0.0, 1.0, 1.0, None)
+    }
+    assert {p.basis for p in profile.opportunities} == {"not priced: nothing was run"}
+    assert [p.mode for p in profile.opportunities] == [Mode.BACKWARD] * 3 + [Mode.FULL] * 3
+
+
+def test_the_expected_variants_of_a_prediction_say_that_nothing_was_run(made: Any) -> None:
+    profile = whole(made)
+
+    assert profile.expected_variants == 5
+    assert "nothing was run to say what pays" in profile.expected_variants_why
+
+
+def test_a_prediction_makes_no_sentence_about_time(made: Any) -> None:
+    assert whole(made).observations == ("compiled for a GPU that is not here",)
