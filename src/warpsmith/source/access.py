@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 
 from warpsmith.source.jit import LOADS, STORES, Jit, operation
-from warpsmith.source.syntax import Source, assignments, walk_scope
+from warpsmith.source.syntax import Source, assignments, dotted, walk_scope
+
+#: How kernels name triton.language.
+LANGUAGE = frozenset({"tl", "triton.language", "language", "gl"})
+#: Where the mask stands among positional arguments: tl.load(pointer, mask), tl.store(pointer, value, mask).
+_MASK_PLACE = {"load": 1, "store": 2, "atomic_cas": 3}
 
 
 @dataclass(frozen=True)
@@ -17,13 +23,15 @@ class Trait:
     """What a value depends on.
 
     `axes`: axes of program_id. `block`: it is a vector of addresses or offsets. `from_memory`: it was loaded, so
-    nothing is known of where it points. `parameters`: kernel parameters in it.
+    nothing is known of where it points. `parameters`: kernel parameters in it. `loaded`: the pointers it was loaded
+    through.
     """
 
     axes: frozenset[str] = frozenset()
     block: bool = False
     from_memory: bool = False
     parameters: frozenset[str] = frozenset()
+    loaded: frozenset[str] = frozenset()
 
     def __or__(self, other: Trait) -> Trait:
         return Trait(
@@ -31,6 +39,7 @@ class Trait:
             self.block or other.block,
             self.from_memory or other.from_memory,
             self.parameters | other.parameters,
+            self.loaded | other.loaded,
         )
 
 
@@ -40,6 +49,7 @@ class Access:
 
     call: ast.Call
     kind: str
+    address: ast.expr
     pointer: str | None
     trait: Trait
     loop: ast.For | ast.While | None
@@ -54,8 +64,30 @@ class Access:
     def is_store(self) -> bool:
         return self.kind in STORES
 
+    @property
+    def through_descriptor(self) -> bool:
+        """Whether it is a method of a tensor descriptor, whose bounds the hardware checks."""
+        func = self.call.func
+        if isinstance(func, ast.Attribute) and dotted(func.value) not in LANGUAGE:
+            return True
+        return self.kind.endswith("_tensor_descriptor")
+
+    @property
+    def mask(self) -> ast.expr | None:
+        """The mask of a load, store or atomic; a block pointer's `boundary_check` serves as one."""
+        named = {k.arg: k.value for k in self.call.keywords}
+        given = named.get("mask", named.get("boundary_check"))
+        place = _MASK_PLACE.get(self.kind, 2)
+        if given is None and len(self.call.args) > place:
+            given = self.call.args[place]
+        return None if isinstance(given, ast.Constant) and given.value is None else given
+
     def has_policy(self) -> bool:
         return any(k.arg in ("eviction_policy", "cache_modifier") or k.arg is None for k in self.call.keywords)
+
+
+def _address(call: ast.Call) -> ast.expr | None:
+    return call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "pointer"), None)
 
 
 class Addresses:
@@ -91,7 +123,7 @@ class Addresses:
             return self.names.get(node.id, Trait())
         name = operation(node)
         if name in LOADS or (name or "").startswith("atomic_"):
-            return Trait(from_memory=True)
+            return Trait(from_memory=True, loaded=self._loaded_through(node))
         if isinstance(node, ast.Call) and name == "program_id":
             axis = ast.unparse(node.args[0]) if node.args else ",".join(ast.unparse(k.value) for k in node.keywords)
             return Trait(axes=frozenset({axis or "0"}))
@@ -99,6 +131,12 @@ class Addresses:
         for child in ast.iter_child_nodes(node):
             result |= self.trait(child)
         return result
+
+    def _loaded_through(self, node: ast.AST) -> frozenset[str]:
+        assert isinstance(node, ast.Call)
+        address = _address(node)
+        base = self.pointer(address) if address is not None else None
+        return frozenset() if base is None else frozenset({base})
 
     def pointer(self, node: ast.AST) -> str | None:
         """The parameter that an address starts from: the leftmost leaf of a sum, the base of a block pointer."""
@@ -116,8 +154,12 @@ class Addresses:
             return self.pointer(node.body)
         return None
 
-    def accesses(self) -> list[Access]:
+    def accesses(self) -> tuple[Access, ...]:
         """Loads, stores and atomics of `tl`, in source order."""
+        return self._accesses
+
+    @cached_property
+    def _accesses(self) -> tuple[Access, ...]:
         found: list[Access] = []
         for node in walk_scope(self.jit.node):
             name = operation(node)
@@ -125,10 +167,10 @@ class Addresses:
                 continue
             if name not in ("load", "store") and not name.startswith("atomic_"):
                 continue
-            address = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "pointer"), None)
+            address = _address(node)
             if address is not None:
                 found.append(self._access(node, name, address))
-        return sorted(found, key=lambda a: (a.call.lineno, a.call.col_offset))
+        return tuple(sorted(found, key=lambda a: (a.call.lineno, a.call.col_offset)))
 
     def _access(self, call: ast.Call, kind: str, address: ast.expr) -> Access:
         above = list(self.source.ancestors(call))
@@ -136,6 +178,7 @@ class Addresses:
         return Access(
             call=call,
             kind=kind,
+            address=address,
             pointer=self.pointer(address),
             trait=self.trait(address),
             loop=next((n for n in within if isinstance(n, ast.For | ast.While)), None),

@@ -28,7 +28,7 @@ def _tiles(reading: Reading, launch: Launch, name: str) -> bool | None:
     """Whether the kernel steps along an axis by this block. None where that cannot be told."""
     if launch.jit is None:
         return None
-    addresses = Addresses(reading.source, launch.jit)
+    addresses = reading.addresses(launch.jit)
     loop_names = {
         n.id for loop in walk_scope(launch.jit.node) if isinstance(loop, ast.For)
         for n in ast.walk(loop.target) if isinstance(n, ast.Name)

@@ -23,7 +23,10 @@ _KNOWN_DECORATORS = frozenset({"jit", "autotune", "heuristics"})
 
 @dataclass(frozen=True)
 class Jit:
-    """A jit function of the source. `heuristics` maps the arguments that a decorator computes to how."""
+    """A jit function of the source. `heuristics` maps the arguments that a decorator computes to how.
+
+    `unread_heuristics` are decorators whose table is not written where they stand: what they set is unknown.
+    """
 
     node: ast.FunctionDef
     parameters: tuple[str, ...]
@@ -31,12 +34,19 @@ class Jit:
     defaults: dict[str, ast.expr]
     autotune: ast.Call | None
     heuristics: dict[str, ast.expr]
+    unread_heuristics: tuple[ast.Call, ...]
     #: (name, line) of decorators that are not Triton's
     other_decorators: tuple[tuple[str, int], ...]
 
     @property
     def name(self) -> str:
         return self.node.name
+
+    def heuristics_line(self, name: str) -> int | None:
+        """The line of the heuristics decorator that sets an argument, or that may."""
+        if name in self.heuristics:
+            return self.heuristics[name].lineno
+        return self.unread_heuristics[0].lineno if self.unread_heuristics else None
 
     @property
     def loop_stages(self) -> frozenset[str]:
@@ -58,6 +68,12 @@ def jit_functions(source: Source) -> dict[str, Jit]:
         if isinstance(node, ast.FunctionDef) and any(_is_jit(d, from_triton) for d in node.decorator_list):
             found[node.name] = _read(node)
     return dict(sorted(found.items(), key=lambda item: item[1].node.lineno))
+
+
+def is_jit(tree: ast.Module, function: ast.FunctionDef) -> bool:
+    """Whether a function of a module carries Triton's jit decorator."""
+    from_triton = _names_from_triton(tree)
+    return any(_is_jit(decorator, from_triton) for decorator in function.decorator_list)
 
 
 def _names_from_triton(tree: ast.Module) -> frozenset[str]:
@@ -84,13 +100,16 @@ def _read(node: ast.FunctionDef) -> Jit:
     defaults |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
     autotune: ast.Call | None = None
     heuristics: dict[str, ast.expr] = {}
+    unread: list[ast.Call] = []
     others: list[tuple[str, int]] = []
     for decorator in node.decorator_list:
         name = last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
-        if name == "autotune" and isinstance(decorator, ast.Call):
+        if isinstance(decorator, ast.Call) and (name == "autotune" or _has_configs(decorator)):
             autotune = decorator
         elif name == "heuristics" and isinstance(decorator, ast.Call):
-            heuristics |= _heuristics(decorator)
+            read = _heuristics(decorator)
+            heuristics |= read
+            unread += [] if read else [decorator]
         elif name not in _KNOWN_DECORATORS:
             others.append((name or ast.unparse(decorator), decorator.lineno))
     return Jit(
@@ -102,8 +121,14 @@ def _read(node: ast.FunctionDef) -> Jit:
         defaults=defaults,
         autotune=autotune,
         heuristics=heuristics,
+        unread_heuristics=tuple(unread),
         other_decorators=tuple(others),
     )
+
+
+def _has_configs(decorator: ast.Call) -> bool:
+    """Whether a decorator tunes as autotune does, by whatever name."""
+    return {"configs", "key"} <= {keyword.arg for keyword in decorator.keywords}
 
 
 def _heuristics(decorator: ast.Call) -> dict[str, ast.expr]:

@@ -13,12 +13,20 @@ from dataclasses import dataclass, replace
 
 from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin
 from warpsmith.source.blocks import block_kind
+from warpsmith.source.context import kept_on_context
 from warpsmith.source.dictionaries import dictionary_spot, only_entry
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.origins import origin_of
-from warpsmith.source.places import Place, Spot, spot_of_expression, spot_of_literal, spot_of_name
+from warpsmith.source.places import (
+    Place,
+    Spot,
+    reaching_assignment,
+    spot_of_expression,
+    spot_of_literal,
+    spot_of_name,
+)
 from warpsmith.source.sm_count import sm_count_spot
-from warpsmith.source.syntax import statement_told
+from warpsmith.source.syntax import parameters_of, statement_told
 
 #: What Triton takes on NVIDIA where a launch says nothing (triton/backends/nvidia/compiler.py, CUDAOptions).
 TRITON_DEFAULTS = {"num_warps": 4, "num_stages": 3}
@@ -109,6 +117,8 @@ def _option(reading: Reading, launch: Launch, name: str) -> Site:
     kind = _OPTION_KINDS[name]
     if launch.jit is not None and launch.jit.autotune is not None:
         return _set_by_autotune(launch, name, kind)
+    if launch.jit is not None and (line := launch.jit.heuristics_line(name)) is not None:
+        return _set_by_heuristics(launch, name, kind, line)
     expression = launch.argument(name)
     if expression is not None:
         return _given(reading, launch, name, kind, expression)
@@ -116,11 +126,34 @@ def _option(reading: Reading, launch: Launch, name: str) -> Site:
     default = TRITON_DEFAULTS[name]
     if in_dictionary is not None:
         spot, value = in_dictionary
-        origin = origin_of(value) if value is not None else KnobOrigin.ABSENT
-        told = ast.unparse(value) if value is not None else str(default)
-        return Site(launch, name, kind, origin, told, spot.line, spot, default if value is None else None)
+        if value is None:
+            return Site(launch, name, kind, KnobOrigin.ABSENT, str(default), spot.line, spot, default)
+        origin, told = _origin_of_entry(reading, launch, value)
+        return Site(launch, name, kind, origin, told, spot.line, spot)
     spot = Spot(Place.KEYWORD, launch.line)
     return Site(launch, name, kind, KnobOrigin.ABSENT, str(default), launch.line, spot, default)
+
+
+def _origin_of_entry(reading: Reading, launch: Launch, value: ast.expr) -> tuple[KnobOrigin, str]:
+    """How a dictionary's entry is set, and its text: by the variable that it holds, where it holds one."""
+    if (carried := kept_on_context(reading.source, launch, value)) is not None:
+        return KnobOrigin.CONTEXT, carried
+    statement = reaching_assignment(reading.source, launch, value.id) if isinstance(value, ast.Name) else None
+    if isinstance(value, ast.Name) and statement is not None:
+        return origin_of(statement, value.id), statement_told(statement)
+    if isinstance(value, ast.Name) and value.id in parameters_of(launch.scope):
+        return KnobOrigin.PARAMETER, value.id
+    return origin_of(value), ast.unparse(value)
+
+
+def _set_by_heuristics(launch: Launch, name: str, kind: KnobKind, line: int) -> Site:
+    assert launch.jit is not None
+    told = ast.unparse(launch.jit.heuristics[name]) if name in launch.jit.heuristics else "heuristics"
+    may = "sets it" if name in launch.jit.heuristics else "may set it"
+    return Site(
+        launch, name, kind, KnobOrigin.OTHER, told, line, Spot(Place.IN_PLACE, line),
+        refused=f"the heuristics decorator in line {line} {may}, whatever the launch says",
+    )  # fmt: skip
 
 
 def _set_by_autotune(launch: Launch, name: str, kind: KnobKind) -> Site:
@@ -147,11 +180,8 @@ def _block(reading: Reading, launch: Launch, name: str) -> Site:
     jit = launch.jit
     is_stages = jit is not None and name in jit.loop_stages
     kind = KnobKind.LOOP_STAGES if is_stages else KnobKind.BLOCK_TILING
-    if jit is not None and name in jit.heuristics:
-        line = jit.heuristics[name].lineno
-        refused = f"the heuristics decorator in line {line} sets it, whatever the launch says"
-        told = ast.unparse(jit.heuristics[name])
-        return Site(launch, name, kind, KnobOrigin.OTHER, told, line, Spot(Place.IN_PLACE, line), refused=refused)
+    if jit is not None and (line := jit.heuristics_line(name)) is not None:
+        return _set_by_heuristics(launch, name, kind, line)
     expression = launch.argument(name)
     if expression is not None:
         site = _given(reading, launch, name, kind, expression)
@@ -203,6 +233,8 @@ def _given(reading: Reading, launch: Launch, name: str, kind: KnobKind, expressi
         origin = origin_of(expression)
         if sizes_things and told.startswith("ctx."):
             refused = f"{told} is carried from the forward pass, and a saved buffer may depend on it"
+    if (carried := kept_on_context(source, launch, expression)) is not None:
+        origin, told = KnobOrigin.CONTEXT, carried
     return Site(launch, name, kind, origin, told, line, spot, refused=refused)
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-from warpsmith.source.jit import Jit, jit_functions
+from warpsmith.source.access import Addresses
+from warpsmith.source.jit import Jit, is_jit, jit_functions
 from warpsmith.source.syntax import Scope, Source, assignments, dotted, last_name, name_of, parameters_of, walk_scope
+from warpsmith.source.terms import Terms
 
 LAUNCH_OPTIONS = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg"})
 
@@ -77,6 +79,22 @@ class Reading:
     launches: tuple[Launch, ...]
     not_covered: tuple[str, ...]
 
+    @cached_property
+    def _addresses(self) -> dict[str, Addresses]:
+        return {name: Addresses(self.source, jit) for name, jit in self.jits.items()}
+
+    def addresses(self, jit: Jit) -> Addresses:
+        """What the addresses in a jit function of this source depend on; worked out once."""
+        return self._addresses[jit.name]
+
+    @cached_property
+    def _terms(self) -> dict[str, Terms]:
+        return {name: Terms(jit) for name, jit in self.jits.items()}
+
+    def terms(self, jit: Jit) -> Terms:
+        """The addresses in a jit function of this source as sums; worked out once."""
+        return self._terms[jit.name]
+
 
 @lru_cache(maxsize=KEPT_READINGS)
 def read(text: str) -> Reading:
@@ -107,6 +125,12 @@ def read(text: str) -> Reading:
         for jit in jits.values()
         for decorator, line in jit.other_decorators
     ]
+    not_covered += [
+        (each.lineno, f"the heuristics of {jit.name} are not written there: {ast.unparse(each)}")
+        for jit in jits.values()
+        for each in jit.unread_heuristics
+    ]
+    not_covered += _kept_for_later(source, jits)
     not_covered += _wrapped_later(source.tree)
     launches.sort(key=lambda launch: (launch.call.lineno, launch.call.col_offset))
     said = tuple(f"line {line}: {what}" for line, what in sorted(not_covered))
@@ -118,7 +142,7 @@ def _launch(
 ) -> Launch | str | None:
     """The launch, what is not understood about it, or None where the call is no launch."""
     kernel = func.value
-    if isinstance(kernel, ast.Call) and last_name(kernel.func) == "wrap_triton" and kernel.args:
+    if isinstance(kernel, ast.Call) and last_name(kernel.func) in ("wrap_triton", "capture_triton") and kernel.args:
         kernel = kernel.args[0]
     scope = source.scope_of(call)
     name = last_name(kernel)
@@ -152,6 +176,23 @@ def _imported_names(tree: ast.Module) -> frozenset[str]:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     )
+
+
+def _kept_for_later(source: Source, jits: dict[str, Jit]) -> list[tuple[int, str]]:
+    """Launches that are bound to a name or handed on, `run = kernel[grid]`, and jit functions that are shadowed."""
+    found = [
+        (node.lineno, f"{ast.unparse(node)} is not launched there, but kept or handed on")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in jits
+        if not (isinstance(parent := source.parents[node], ast.Call) and parent.func is node)
+    ]
+    kept = {jit.node for jit in jits.values()}
+    found += [
+        (node.lineno, f"{node.name} is defined again in line {jits[node.name].node.lineno}, which is the one read")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef) and node.name in jits and node not in kept and is_jit(source.tree, node)
+    ]
+    return found
 
 
 def _wrapped_later(tree: ast.Module) -> list[tuple[int, str]]:

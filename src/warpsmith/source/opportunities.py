@@ -3,46 +3,73 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from warpsmith.contracts.audit import KnobKind, KnobOrigin, Opportunity, OpportunityKind
-from warpsmith.source.access import Addresses
+from warpsmith.source.call_paths import CallPaths
+from warpsmith.source.host_copies import host_copies
+from warpsmith.source.host_waits import host_waits
 from warpsmith.source.initialisation import needless_initialisations
 from warpsmith.source.jit import LOADS, Jit, has_dot, operation, operations, reductions
 from warpsmith.source.knobs import Site
 from warpsmith.source.launches import Reading
+from warpsmith.source.performance_notes import performance_notes
+from warpsmith.source.redundant_loads import loop_invariant_loads, repeated_passes
+from warpsmith.source.short_rows import short_rows
 from warpsmith.source.streams import streams
-from warpsmith.source.syntax import Source, walk_scope
+from warpsmith.source.syntax import walk_scope
+from warpsmith.source.uncoalesced import uncoalesced
+from warpsmith.source.wide_arithmetic import wide_in_kernel, wide_on_host
 
 
-def opportunities(reading: Reading, sites: Sequence[Site]) -> tuple[Opportunity, ...]:
-    """Everything found, in the order of its lines."""
-    found = [
+def opportunities(reading: Reading, sites: Sequence[Site], paths: CallPaths) -> tuple[Opportunity, ...]:
+    """Everything found: what a strategy works on in the order of its lines, then what is for a person, likewise."""
+    return (*_in_order(_for_strategies(reading, sites)), *_in_order(_for_people(reading, sites, paths)))
+
+
+def _in_order(found: Iterable[Opportunity]) -> list[Opportunity]:
+    return sorted(found, key=lambda o: (o.line, o.kind.value))
+
+
+def _for_people(reading: Reading, sites: Sequence[Site], paths: CallPaths) -> Iterator[Opportunity]:
+    for jit in reading.jits.values():
+        yield from uncoalesced(reading, jit)
+        yield from loop_invariant_loads(reading, jit)
+        yield from repeated_passes(reading, jit)
+        yield from wide_in_kernel(reading, jit)
+    yield from wide_on_host(paths)
+    yield from short_rows(reading, sites)
+    yield from host_waits(reading.source, paths)
+    yield from host_copies(reading.source, paths)
+    yield from performance_notes(reading.source)
+
+
+def _for_strategies(reading: Reading, sites: Sequence[Site]) -> list[Opportunity]:
+    return [
         *_needless(reading),
-        *(o for jit in reading.jits.values() for o in _streamed(reading.source, jit)),
+        *(o for jit in reading.jits.values() for o in _streamed(reading, jit)),
         *(o for jit in reading.jits.values() for o in _unpipelined(jit)),
         *_one_program_per_sm(reading, sites),
         *_stepped_warps(sites),
     ]
-    return tuple(sorted(found, key=lambda o: (o.line, o.kind.value)))
 
 
 def _needless(reading: Reading) -> Iterator[Opportunity]:
     for found in needless_initialisations(reading):
-        host = found.launch.host_function
-        stores = ", ".join(str(store.call.lineno) for store in found.stores)
+        kernels = [launch.jit_name for launch, _ in found.stores]
+        lines = ", ".join(str(store.call.lineno) for _, stores in found.stores for store in stores)
+        stored = f"{' or '.join(kernels)} only stores to it (line {lines})"
         yield Opportunity(
             kind=OpportunityKind.NEEDLESS_INITIALISATION,
-            function=host,
+            function=found.host_function,
             line=found.allocation.lineno,
-            what=f"{found.variable} is zeroed in line {found.allocation.lineno} and {found.launch.jit_name} only "
-            f"stores to it (line {stores})",
+            what=f"{found.variable} is zeroed in line {found.allocation.lineno} and {stored}",
             why="the zeroing is a launch and a pass of writes of its own, and every element is overwritten",
         )
 
 
-def _streamed(source: Source, jit: Jit) -> Iterator[Opportunity]:
-    found = streams(source, jit)
+def _streamed(reading: Reading, jit: Jit) -> Iterator[Opportunity]:
+    found = streams(reading, jit)
     if found.once:
         lines = ", ".join(str(access.call.lineno) for access in found.once)
         again = f"; what stays is loaded in line {found.shared[0].call.lineno}" if found.shared else ""
@@ -88,8 +115,8 @@ def _one_program_per_sm(reading: Reading, sites: Sequence[Site]) -> Iterator[Opp
         jit = site.launch.jit
         if site.kind is not KnobKind.PROGRAMS_PER_SM or jit is None:
             continue
-        loops = [n for n in walk_scope(jit.node) if isinstance(n, ast.For) and reductions(n)]
-        loops = [n for n in loops if n in Addresses(reading.source, jit).row_loops()]
+        loops = [n for n in walk_scope(jit.node) if isinstance(n, ast.For) and reductions(n) and not has_dot(n)]
+        loops = [n for n in loops if n in reading.addresses(jit).row_loops()]
         if loops:
             yield Opportunity(
                 kind=OpportunityKind.ONE_PROGRAM_PER_SM,

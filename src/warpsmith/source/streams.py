@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from warpsmith.source.access import Access, Addresses
+from warpsmith.source.access import Access
 from warpsmith.source.jit import Jit, has_dot
+from warpsmith.source.launches import Reading
 from warpsmith.source.syntax import Source
 
 
@@ -23,11 +24,11 @@ class Streams:
     shared: tuple[Access, ...]
 
 
-def streams(source: Source, jit: Jit) -> Streams:
+def streams(reading: Reading, jit: Jit) -> Streams:
     """What to hint in a jit function; empty where nothing is safe to say."""
     if has_dot(jit.node):
         return Streams((), ())
-    addresses = Addresses(source, jit)
+    addresses = reading.addresses(jit)
     every_axis = addresses.axes()
     row_loops = addresses.row_loops()
     accesses = addresses.accesses()
@@ -40,7 +41,7 @@ def streams(source: Source, jit: Jit) -> Streams:
             continue
         if access.is_load and loaded.count(access.pointer) > 1:
             continue
-        walks_rows = not row_loops or _inside(source, access.call, row_loops)
+        walks_rows = not row_loops or _inside(reading.source, access.call, row_loops)
         if every_axis and access.trait.axes == every_axis and walks_rows:
             once.append(access)
         elif access.is_load and not access.trait.axes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from warpsmith.contracts.errors import PreflightError
 
@@ -42,9 +43,9 @@ def too_deep() -> PreflightError:
     return PreflightError("line 1: the source is nested too deeply to be read")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
-    """A parsed source with the way up from every node."""
+    """A parsed source with the way up from every node. One is equal to itself alone."""
 
     text: str
     tree: ast.Module
@@ -56,6 +57,20 @@ class Source:
         tree = parse(text)
         parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         return cls(text, tree, parents)
+
+    @cached_property
+    def functions(self) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+        """Every function, however deep it is defined."""
+        return tuple(node for node in self.parents if isinstance(node, FunctionNode))
+
+    @cached_property
+    def calls(self) -> dict[str, list[ast.Call]]:
+        """Every call of a plain name, by that name."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in self.parents:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                found.setdefault(node.func.id, []).append(node)
+        return found
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         while (parent := self.parents.get(node)) is not None:
@@ -101,12 +116,24 @@ def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def walk_scope(scope: ast.AST) -> Iterator[ast.AST]:
     """Every node that runs in `scope` itself: not the bodies of functions and classes defined in it."""
-    waiting = list(ast.iter_child_nodes(scope))[::-1]
+    waiting = _children(scope)[::-1]
     while waiting:
         node = waiting.pop()
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            waiting.extend(list(ast.iter_child_nodes(node))[::-1])
+            waiting += _children(node)[::-1]
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """The nodes directly under a node, in order; whether a name is read or set is no node of interest."""
+    found: list[ast.AST] = []
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if isinstance(value, list):
+            found += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST) and field != "ctx":
+            found.append(value)
+    return found
 
 
 def name_of(scope: Scope) -> str:

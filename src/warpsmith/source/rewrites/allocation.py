@@ -24,7 +24,7 @@ def allocate_empty(source: str, opportunity: Opportunity) -> str:
     variable = opportunity.what.split(" ", 1)[0]
     reading = read(source)
     for found in needless_initialisations(reading):
-        if found.launch.host_function == opportunity.function and found.variable == variable:
+        if found.host_function == opportunity.function and found.variable == variable:
             func = found.allocation.func
             assert isinstance(func, ast.Attribute)
             edits = Edits(source)

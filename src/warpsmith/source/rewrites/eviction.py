@@ -15,7 +15,7 @@ def add_eviction_policy(source: str, jit_function: str) -> str:
     reading = read(source)
     if jit_function not in reading.jits:
         raise NotApplicable(f"{jit_function} is no jit function of this source")
-    found = streams(reading.source, reading.jits[jit_function])
+    found = streams(reading, reading.jits[jit_function])
     if not found.once:
         raise NotApplicable(f"{jit_function} has no load or store of row data without a policy that is used once")
     edits = Edits(source)
