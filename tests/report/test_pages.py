@@ -78,7 +78,7 @@ def test_a_report_tells_of_a_mode_that_was_not_timed() -> None:
     untimed = forward.model_copy(update={"share_of_ceiling": None, "headroom_us": None})
     context = run.context(FinalOutcome.NO_IMPROVEMENT, profile=profiles.profile(modes=(untimed, *others)))
 
-    assert "forward was not timed (near peak), backward at 63.3%" in render_report(context)
+    assert "forward was not timed (near peak), backward at 63.0%" in render_report(context)
     assert "| forward | near peak | – | – |" in render_report(context)
 
 

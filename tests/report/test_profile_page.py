@@ -66,8 +66,8 @@ def test_the_first_screen_has_bottleneck_evidence_what_to_do_and_what_it_brings(
 
     for said in (
         "measured on NVIDIA H200, 2026-11-29",
-        "| forward | **near peak** | ncu counters | 94.8% | 1.70 µs | little is left to win: stop here |",
-        "| full (goal) | **latency bound** | compiled code | 72.8% | 37.43 µs | most at 32768×2048 bf16: 76.28 µs",
+        "| forward | **near peak** | ncu counters | 96.1% | 1.44 µs | little is left to win: stop here |",
+        "| full (goal) | **latency bound** | compiled code | 71.2% | 37.70 µs | most at 32768×2048 bf16: 76.28 µs",
         "**Do first: settings**, lines 164, 170. Predicted: 1.10× to 1.45× in full.",
         "`src/warpsmith/kernels/rms_norm.py:164`: one program an SM loops over the rows.",
         "In backward 1.07× to 1.31×, 7.00 to 24.50 µs a call; at most 1.44× at 32768×2048 bf16.",
@@ -222,7 +222,7 @@ def test_an_old_profile_says_what_was_not_recorded() -> None:
     assert section(page, "## Headroom by case").strip().startswith("Not recorded")
     assert "what they may bring is not recorded:\n\n- line 164" in page
     assert "roofline.png" not in page
-    assert "| 35.73 µs | waiting, with neither memory nor arithmetic busy; more work in flight would help |" in page
+    assert "| 35.54 µs | waiting, with neither memory nor arithmetic busy; more work in flight would help |" in page
 
 
 def test_the_roofline_is_linked_where_there_is_one_to_draw() -> None:

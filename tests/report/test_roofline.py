@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib.image
 import measured_fixtures as measured
+import numpy as np
 import profile_fixtures as profiles
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -79,10 +80,13 @@ def test_a_line_leads_from_each_mark_to_the_ceiling_that_its_share_is_of() -> No
     figure = drawn(profiles.profile())
     segments = [s for c in figure.axes[1].collections if not isinstance(c, PathCollection) for s in c.get_segments()]
 
-    assert sorted(segment[1][1] for segment in segments) == pytest.approx([3.1204] * 3 + [4.1806] * 12)
-    ceiling = figure.axes[1].patches[0].get_data()
-    assert list(ceiling.values) == pytest.approx([3.1204, 4.1806])
-    assert ceiling.edges[1] == pytest.approx(64.0)  # nearest in ratio: between 16 and 256 MiB
+    ceiling = next(line for line in figure.axes[1].lines if len(line.get_xdata()) == 4)
+    mib, tb_s = (np.asarray(values, dtype=float) for values in (ceiling.get_xdata(), ceiling.get_ydata()))
+    assert tb_s == pytest.approx([3.1204, 3.1204, 4.1806, 4.1806])
+    assert mib[1:3] == pytest.approx([16.0, 256.0])
+    assert len(segments) == 15
+    for segment in segments:
+        assert segment[1][1] == pytest.approx(np.interp(np.log(segment[1][0]), np.log(mib), tb_s))
 
 
 def test_the_worst_case_of_each_mode_has_its_share() -> None:

@@ -28,6 +28,7 @@ def headrooms(at: Sequence[Site], device: DeviceFacts) -> tuple[Headroom, ...]:
                 bound=bound_of(site.cost, site.case.dtype, device),
                 least_ms=least,
                 least_bytes=site.cost.bytes_moved,
+                flops=site.cost.flops,
                 time_ms=timed.time_ms if timed else None,
                 share=timed.share if timed else None,
                 headroom_us=timed.headroom_us if timed else None,

@@ -107,8 +107,8 @@ def _damaged(text: str, header: Sequence[str]) -> _Launch:
 
 def _row(launch: _Launch, wanted: Sequence[str], mark: str | None) -> CounterRow:
     figures = {name: value for name in wanted if (value := _figure(launch, name, mark)) is not None}
-    cells = launch.cells
-    return CounterRow(kernel=cells[_KERNEL], grid=cells[_GRID], block=cells[_BLOCK], metrics=figures)
+    kernel, grid, block = (launch.cells.get(name, "") for name in (_KERNEL, _GRID, _BLOCK))
+    return CounterRow(kernel=kernel, grid=grid, block=block, metrics=figures)
 
 
 def _figure(launch: _Launch, metric: str, mark: str | None) -> float | None:
