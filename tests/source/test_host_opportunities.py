@@ -94,9 +94,18 @@ def test_host_code_that_does_not_wait_is_left_alone(statement: str) -> None:
         ),
         ("pass", "def unrelated(mask):\n    return mask.item()", []),
         ("pass", "def test_scale(x, mask):\n    return scale(x, mask).item()", []),
+        ("pass", "def test2(x, mask):\n    return scale(x, mask).item()", []),
         ("pass", "def benchmark(x, mask):\n    scale(x, mask)\n    torch.cuda.synchronize()", []),
     ],
-    ids=["what it calls", "what calls it", "an autograd function", "another function", "a test", "a timing loop"],
+    ids=[
+        "what it calls",
+        "what calls it",
+        "an autograd function",
+        "another function",
+        "a test",
+        "a numbered test",
+        "a timing loop",
+    ],
 )
 def test_only_functions_on_the_way_to_a_launch_are_read(inside: str, function: str, names: list[str]) -> None:
     said = found(source(inside, further=function), OpportunityKind.HOST_SYNCHRONIZATION)
