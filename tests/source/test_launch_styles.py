@@ -258,6 +258,24 @@ def test_a_block_that_heuristics_compute_is_not_overridden_at_the_launch() -> No
 
 
 @pytest.mark.parametrize(
+    ("decorator", "option", "why"),
+    [
+        ("@triton.heuristics({'num_warps': lambda a: 8})", "num_warps", "line 5 sets it, whatever the launch says"),
+        ("@triton.heuristics(pick('scale'))", "num_warps", "line 5 may set it, whatever the launch says"),
+        ("@triton.heuristics(pick('scale'))", "BLOCK", "line 5 may set it, whatever the launch says"),
+        ("@libtuner(configs=pick('scale'), key=['n'])", "num_stages", "the autotune decorator in line 5 sets it"),
+    ],
+    ids=["heuristics", "a table from elsewhere", "a block in such a table", "a tuner of another name"],
+)
+def test_what_a_decorator_sets_or_may_set_is_not_tunable_at_the_launch(decorator: str, option: str, why: str) -> None:
+    audit = scan(KERNEL.format(before=f"{decorator}\n", host="def host(x, n):\n    _scale_kernel[(n,)](x, n)\n"))
+    knob = audit.knob(f"_scale_kernel.{option}")
+
+    assert not knob.tunable
+    assert why in (knob.why_not or "")
+
+
+@pytest.mark.parametrize(
     ("host", "said"),
     [
         (
@@ -271,6 +289,14 @@ def test_a_block_that_heuristics_compute_is_not_overridden_at_the_launch() -> No
         (
             "def host(x, n):\n    _scale_kernel.warmup(x, n, BLOCK=128, grid=(1,))\n",
             "line 14: _scale_kernel.warmup takes",
+        ),
+        (
+            "def host(x, n):\n    run = _scale_kernel[(n,)]\n    run(x, n, BLOCK=128)\n",
+            "line 14: _scale_kernel is bound to its grid there, and launched elsewhere",
+        ),
+        (
+            "@triton.jit\ndef _scale_kernel(x_ptr, n, BLOCK: tl.constexpr):\n    tl.store(x_ptr, n)\n",
+            "line 7: _scale_kernel is defined again in line 14, which is the one read",
         ),
         ("other = triton.jit(print)\n", "line 13: other is made by a call, not by a decorator"),
     ],

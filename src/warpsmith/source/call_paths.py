@@ -14,7 +14,9 @@ from warpsmith.source.launches import Reading
 from warpsmith.source.syntax import dotted, walk_scope
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_NO_LAUNCHER = re.compile(r"(^|_)(test|bench|benchmark|main|demo|example|profile|compare|verify|ref|reference)(_|$|s_)")
+_NO_LAUNCHER = re.compile(
+    r"(^|_)(test|bench|benchmark|main|demo|example|profile|compare|verify|ref|reference)s?\d*(_|$)"
+)
 
 
 class CallPaths:

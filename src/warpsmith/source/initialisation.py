@@ -12,6 +12,7 @@ from itertools import combinations
 
 from warpsmith.source.access import Access, Addresses
 from warpsmith.source.branches import always_follows, exclusive
+from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.syntax import Source, last_name, walk_scope
 
@@ -115,6 +116,8 @@ def _stores_alone(reading: Reading, launch: Launch, variable: str) -> tuple[Acce
     touching = [a for a in addresses.accesses() if parameter in a.trait.parameters or a.pointer == parameter]
     if not touching or not all(a.is_store and a.pointer == parameter for a in touching):
         return ()
+    if any(_is_spread(reading, launch.jit, access) for access in touching):
+        return ()
     if not all(_covers(reading.source, addresses, access) for access in touching):
         return ()
     for node in walk_scope(launch.jit.node):
@@ -123,6 +126,12 @@ def _stores_alone(reading: Reading, launch: Launch, variable: str) -> tuple[Acce
             if any(parameter in trait.parameters for trait in handed):
                 return ()
     return tuple(touching)
+
+
+def _is_spread(reading: Reading, jit: Jit, store: Access) -> bool:
+    """Whether a store leaves gaps: its only vector is multiplied by a parameter, as for a diagonal."""
+    along = [term for term in reading.terms(jit).of(store.address) if term.vectors]
+    return len({vector for term in along for vector in term.vectors}) == 1 and any(term.factors for term in along)
 
 
 def _covers(source: Source, addresses: Addresses, store: Access) -> bool:

@@ -10,6 +10,7 @@ from warpsmith.source.access import LANGUAGE, Access
 from warpsmith.source.jit import Jit, operation
 from warpsmith.source.launches import Reading
 from warpsmith.source.syntax import assignments, dotted, walk_scope
+from warpsmith.source.terms import in_order
 
 #: Chosen: a mask that is longer is cut.
 _LONGEST_MASK = 60
@@ -38,7 +39,7 @@ def _grouped(accesses: Iterable[Access], key: Callable[[Access], str]) -> dict[s
     groups: dict[str, list[str]] = {}
     for access in accesses:
         told = key(access)
-        pointer = access.pointer or ast.unparse(access.address)
+        pointer = _pointer_told(access)
         if told and pointer not in groups.setdefault(told, []):
             groups[told].append(pointer)
     return groups
@@ -48,15 +49,22 @@ def _masks(jit: Jit, accesses: list[Access]) -> Iterator[Pattern]:
     masked = [access for access in accesses if access.mask is not None]
     groups = _grouped(masked, lambda access: _mask_told(jit, access))
     told = [f"{', '.join(pointers)} masked by {mask}" for mask, pointers in groups.items()]
-    bare = [access for access in accesses if access.mask is None]
-    lines = {
-        pointers[0]: [a.call.lineno for a in bare if (a.pointer or ast.unparse(a.address)) == pointers[0]]
-        for pointers in ([p] for group in _grouped(bare, lambda _: "bare").values() for p in group)
-    }
-    if lines:
-        named = ", ".join(f"{pointer} (line {', '.join(map(str, found))})" for pointer, found in lines.items())
-        told.append(f"not masked: {named}")
-    yield from _pattern(PatternKind.MASK, jit, (a.call.lineno for a in masked or bare), "; ".join(told))
+    bare: dict[str, list[int]] = {}
+    for access in accesses:
+        if access.mask is None:
+            bare.setdefault(_pointer_told(access), []).append(access.call.lineno)
+    named = [f"{pointer} ({_lines_told(lines)})" for pointer, lines in bare.items()]
+    told += [f"not masked: {', '.join(named)}"] if named else []
+    yield from _pattern(PatternKind.MASK, jit, (a.call.lineno for a in masked or accesses), "; ".join(told))
+
+
+def _pointer_told(access: Access) -> str:
+    return access.pointer or ast.unparse(access.address)
+
+
+def _lines_told(lines: Iterable[int]) -> str:
+    found = sorted(set(lines))
+    return f"line{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 def _mask_told(jit: Jit, access: Access) -> str:
@@ -80,7 +88,7 @@ def _strides(reading: Reading, jit: Jit, accesses: list[Access]) -> Iterator[Pat
     pointers = {a.pointer for a in accesses if a.pointer is not None}
     for access in (a for a in accesses if a.pointer is not None):
         assert access.pointer is not None
-        for term in terms.of(access.address):
+        for term in in_order(terms.of(access.address)):
             factors = sorted(term.factors - pointers - jit.constexprs)
             if (term.program or term.vectors) and term.known:
                 for factor in factors:
@@ -126,10 +134,7 @@ def _casts(jit: Jit) -> Iterator[Pattern]:
             given = given or [k.value for k in node.keywords if k.arg == "dtype"]
             if given:
                 lines.setdefault(ast.unparse(given[0]).removeprefix("tl."), []).append(node.lineno)
-    told = [
-        f"to {dtype} in line{'s' if len(set(found)) > 1 else ''} {', '.join(map(str, sorted(set(found))))}"
-        for dtype, found in lines.items()
-    ]
+    told = [f"to {dtype} in {_lines_told(found)}" for dtype, found in lines.items()]
     yield from _pattern(PatternKind.CAST, jit, (line for found in lines.values() for line in found), "; ".join(told))
 
 

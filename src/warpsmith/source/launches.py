@@ -181,7 +181,7 @@ def _imported_names(tree: ast.Module) -> frozenset[str]:
 def _kept_for_later(source: Source, jits: dict[str, Jit]) -> list[tuple[int, str]]:
     """Launches that are bound to a name or handed on, `run = kernel[grid]`, and jit functions that are shadowed."""
     found = [
-        (node.lineno, f"{ast.unparse(node)} is not launched there, but kept or handed on")
+        (node.lineno, f"{node.value.id} is bound to its grid there, and launched elsewhere")
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in jits
         if not (isinstance(parent := source.parents[node], ast.Call) and parent.func is node)

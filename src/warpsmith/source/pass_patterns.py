@@ -60,12 +60,12 @@ def recomputed(reading: Reading, paths: CallPaths) -> Iterator[Pattern]:
         again = {key: line for key, line in _computed(reading, jit).items() if key in first}
         if again:
             told = [f"{key[0]} of {', '.join(key[1].split())} (line {line})" for key, line in again.items()]
-            kernels = ", ".join(dict.fromkeys(first[key] for key in again))
+            kernels = " and ".join(dict.fromkeys(first[key] for key in again))
             yield Pattern(
                 kind=PatternKind.RECOMPUTED,
                 function=jit.name,
                 lines=tuple(sorted(set(again.values()))),
-                what=f"{', '.join(told)}: {kernels} computes it too",
+                what=f"{', '.join(told)}, as in {kernels}",
             )
 
 

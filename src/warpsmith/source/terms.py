@@ -6,6 +6,7 @@ Flow-insensitive: a name that is assigned twice has the terms of both. Must not 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from warpsmith.source.access import LANGUAGE
@@ -38,6 +39,11 @@ class Term:
             self.program or other.program,
             self.known and other.known,
         )
+
+
+def in_order(terms: Iterable[Term]) -> list[Term]:
+    """The same order in every run: what no vector is in first, then by the parameters."""
+    return sorted(terms, key=lambda term: (bool(term.vectors), sorted(term.factors), sorted(term.vectors)))
 
 
 class Terms:
@@ -80,10 +86,10 @@ class Terms:
         if name in self._known:
             return self._known[name]
         self._known[name] = frozenset({Term(factors=frozenset({name}))} if name in self._parameters else ())
-        found = self._known[name]
         for value in self._values.get(name, []):
-            found |= frozenset({Term(program=True)}) if value is None else self.of(value)
-        self._known[name] = found or frozenset({Term()})
+            found = frozenset({Term(program=True)}) if value is None else self.of(value)
+            self._known[name] |= found
+        self._known[name] = self._known[name] or frozenset({Term()})
         return self._known[name]
 
     def _of_call(self, call: ast.Call) -> frozenset[Term]:

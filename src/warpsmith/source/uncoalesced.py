@@ -14,7 +14,7 @@ from warpsmith.source.access import Access
 from warpsmith.source.jit import Jit, has_dot, operation
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.syntax import assignments, walk_scope
-from warpsmith.source.terms import Term
+from warpsmith.source.terms import Term, in_order
 
 #: Host calls whose result is contiguous. The `_like` ones keep the strides of a dense tensor.
 _CONTIGUOUS = frozenset({"contiguous", "empty", "zeros", "ones", "full", "new_empty", "new_zeros", "new_full"})
@@ -64,7 +64,7 @@ def _vectors(terms: frozenset[Term]) -> frozenset[str]:
 def _steps(terms: frozenset[Term], jit: Jit) -> list[str]:
     """The runtime parameters that every vector term is multiplied by; none where one has no such factor."""
     steps: list[str] = []
-    for term in (each for each in terms if each.vectors):
+    for term in (each for each in in_order(terms) if each.vectors):
         strides = sorted(f for f in term.factors if f not in jit.constexprs or "stride" in f.lower())
         if not term.known or not strides:
             return []
