@@ -50,7 +50,7 @@ def known_gpu(name: str) -> TargetGpu:
 
     Raises UsageError for another name, with the nearest of the known ones.
     """
-    wanted = _said(name)
+    wanted = {"hopper": "h100"}.get(_said(name), _said(name))
     by_short_name: dict[str, TargetGpu] = {}
     for gpu in _KNOWN:
         by_short_name.setdefault(_said(gpu.name), gpu)

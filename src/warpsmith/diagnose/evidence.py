@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts
-from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.measurement import Counters, HostTime, Memory, Timing
+from warpsmith.contracts.launch import LaunchRecord, SettingsProbe
+from warpsmith.contracts.measurement import Counters, Durations, HostTime, Memory, Timing
 from warpsmith.contracts.target import TargetSpec
 
 #: case name -> mode -> the original's launches
@@ -21,6 +21,7 @@ class Evidence:
     """Everything that was observed of the original and its baselines.
 
     `warm_timings` are `timings` again with L2 warm, where that was measured. `no_host_time` says why a pass has none.
+    Without any timing nothing was run: launches are then what the compiler makes of the original for `device`.
     """
 
     spec: TargetSpec
@@ -33,6 +34,13 @@ class Evidence:
     warm_timings: tuple[Timing, ...] = ()
     host_times: tuple[HostTime, ...] = ()
     no_host_time: Mapping[Mode, str] = field(default_factory=dict)
+    durations: tuple[Durations, ...] = ()
+    probes: tuple[SettingsProbe, ...] = ()
+    device_notes: tuple[str, ...] = ()
+
+    @property
+    def is_measured(self) -> bool:
+        return bool(self.timings)
 
     def launches_at(self, case: str, mode: Mode) -> tuple[LaunchRecord, ...]:
         """The launches of a case; those of `full`, where not recorded themselves, are both passes'."""
@@ -49,3 +57,7 @@ class Evidence:
     def counted(self, mode: Mode) -> tuple[Counters, ...]:
         """The counters of a mode that have rows."""
         return tuple(c for c in self.counters if c.mode is mode and c.rows)
+
+    def profiled(self, mode: Mode) -> tuple[Durations, ...]:
+        """The kernel durations of a mode that are known."""
+        return tuple(d for d in self.durations if d.mode is mode and d.kernels)

@@ -17,8 +17,8 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
     """The profile. Raises ValueError where a mode of the target was timed at no tuning case."""
     spec = evidence.spec
     rows = baselines(spec, evidence.timings, evidence.memories, evidence.device)
-    modes = tuple(classify(mode, evidence, rows) for mode in spec.modes)
-    recommendations = recommend(evidence, modes, request.goal, rows)
+    modes = tuple(classify(mode, evidence, rows) for mode in spec.modes) if evidence.is_measured else ()
+    recommendations = recommend(evidence, modes, request.goal, rows) if modes else ()
     return Profile(
         kernel=request.kernel,
         run_id=request.run_id,
@@ -40,6 +40,9 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
         warm_baselines=_measured(baselines(spec, evidence.warm_timings, (), evidence.device)),
         launch_overheads=launch_overheads(evidence.host_times, evidence.timings),
         no_launch_overhead=dict(evidence.no_host_time),
+        durations=evidence.durations,
+        settings_probes=evidence.probes,
+        device_notes=evidence.device_notes,
     )
 
 

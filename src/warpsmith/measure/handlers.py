@@ -173,7 +173,7 @@ def _compile(question: Compile) -> CompiledAnswer:
 
 
 def _compile_offline(question: CompileOffline) -> CompiledAnswer:
-    return CompiledAnswer(compiled=(compile_offline(question),))
+    return CompiledAnswer(compiled=tuple(compile_offline(question, each) for each in question.settings))
 
 
 def _check(question: Check) -> Correctness:

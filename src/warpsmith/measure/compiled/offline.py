@@ -43,8 +43,8 @@ _TENSOR_MEMORY_COLUMNS = 512
 _UNKNOWN_ARCHITECTURE = "is not defined for option 'gpu-name'"
 
 
-def compile_offline(question: CompileOffline) -> CompiledSettings:
-    """The launches of one call at the case, or why there are none to tell.
+def compile_offline(question: CompileOffline, chosen: Settings | None = None) -> CompiledSettings:
+    """The launches of one call at the case with these settings, or why there are none to tell.
 
     Raises WorkerError where the source cannot be loaded, and (compile_failed) where this triton does not compile for
     the GPU at all.
@@ -60,7 +60,7 @@ def compile_offline(question: CompileOffline) -> CompiledSettings:
 
         def implementation(settings: Settings) -> Implementation:
             return load_implementation(
-                target, Contender(name="candidate", source=question.source), question.target.root
+                target, Contender(name="candidate", source=question.source, settings=settings), question.target.root
             )
 
         with tensors_without_values():
@@ -69,7 +69,7 @@ def compile_offline(question: CompileOffline) -> CompiledSettings:
                 target,
                 question.case,
                 question.mode,
-                [{}],
+                [chosen or {}],
                 device=torch.device("cuda", 0),
                 seed=question.seed,
                 launch=False,
