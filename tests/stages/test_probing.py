@@ -89,10 +89,10 @@ def test_where_nobody_compiles_nothing_is_told_of_settings(run: Run) -> None:
 
 
 def test_what_would_take_long_is_left_out_and_told(run: Run) -> None:
-    session, seconds = run.session(), itertools.chain([0.0, 0.0], itertools.repeat(LIMIT_S + 1))
+    session, seconds = run.session(), itertools.chain([0.0], itertools.repeat(LIMIT_S + 1))
     session.clock = lambda: next(seconds)
-    assert [probe.knob for probe in profile(session).settings_probes] == [f"{FORWARD}.num_warps"]
-    left = f"{FORWARD}.num_stages forward, {BACKWARD}.num_warps backward, {BACKWARD}.num_stages backward"
+    assert [probe.knob for probe in profile(session).settings_probes] == [f"{FORWARD}.num_stages"]
+    left = f"{BACKWARD}.num_stages backward, {FORWARD}.num_warps forward, {BACKWARD}.num_warps backward"
     assert f"compiling takes long here: not tried were {left}" in run.told.lines
 
 
