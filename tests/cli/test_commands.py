@@ -152,7 +152,8 @@ def test_run_without_a_terminal_and_without_a_gpu_says_so_and_touches_nothing(tm
     assert ended.exit_code == ExitCode.UNAVAILABLE
     assert ended.told_err == (
         "warpsmith: no GPU here (NVML finds no NVIDIA GPU), and no recording of rms_norm in "
-        f"{root / 'benchmark/data/rms_norm'} next: warpsmith doctor"
+        f"{root / 'benchmark/data/rms_norm'} next: warpsmith profile rms_norm --target-gpu hopper (which predicts, and "
+        "needs neither)"
     )
     assert tree_of(root) == before
     assert set(before) == {SOURCE, TARGET_FILE, KERNEL_TESTS, "warpsmith.yaml"}

@@ -248,7 +248,7 @@ def test_a_profile_tells_its_steps_in_order_and_counts_that_begin_at_none(tmp_pa
     run.told = told  # type: ignore[assignment]
     run.profile()
     assert isinstance(told.screen, Recorded)
-    assert [(step.number, step.at_most) for step in told.screen.steps] == [(number, None) for number in range(1, 6)]
+    assert [(step.number, step.at_most) for step in told.screen.steps] == [(number, None) for number in range(1, 7)]
     assert all((step.number or 0) <= (step.of or 0) for step in told.screen.steps)
     for counts in told.screen.counts:
         assert 0 <= counts.done < counts.total  # type: ignore[operator]

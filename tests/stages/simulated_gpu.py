@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simulated_kernel import CAPABILITY, CEILING_GB_S, SM_COUNT, Work, duration_us, launches
+from simulated_kernel import CAPABILITY, CEILING_GB_S, KERNELS, SM_COUNT, Work, duration_us, launches
 
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.case import Case, DType, Mode
@@ -26,7 +26,9 @@ from warpsmith.contracts.measurement import (
     Contender,
     Correctness,
     Counters,
+    Durations,
     HostTime,
+    KernelDuration,
     Memories,
     Memory,
     OutputError,
@@ -43,11 +45,13 @@ from warpsmith.measure.worker.protocol import (
     Check,
     Compile,
     CompiledAnswer,
+    CompileOffline,
     Count,
     Describe,
     Identify,
     Inspect,
     MeasureCompilation,
+    MeasureDurations,
     MeasureHostTime,
     MeasureMemory,
     Sanitize,
@@ -135,6 +139,16 @@ def described(root: Path) -> TargetSpec:
     )
 
 
+def no_ncu(question: Count) -> Counters:
+    return Counters(case=question.case, mode=question.mode, unavailable="ncu is not on the path")
+
+
+def kernels_of_a_call(question: MeasureDurations) -> Durations:
+    """Each kernel that the mode launches, 10 µs long."""
+    kernels = tuple(KernelDuration(name=name, samples_us=(10.0,) * 3) for name in KERNELS[question.mode])
+    return Durations(case=question.case, mode=question.mode, kernels=kernels)
+
+
 @dataclass
 class SimulatedGpu:
     """`slowdown` multiplies a duration; `also_in_code` is what the machine code depends on besides; the
@@ -155,6 +169,8 @@ class SimulatedGpu:
     mutants: tuple[MutantCheck, ...] = ()
     #: what checks leave out, by their names
     skipped: dict[str, str] = field(default_factory=dict)
+    counted: Callable[[Count], Counters] = no_ncu
+    profiled: Callable[[MeasureDurations], Durations] = kernels_of_a_call
     sanitizer_says: Callable[[str, SanitizerTool], Sanitization | None] = lambda text, tool: None
     watch: Callable[[AnyQuestion], None] = lambda question: None
     asked: list[AnyQuestion] = field(default_factory=list)
@@ -170,12 +186,14 @@ class SimulatedGpu:
             Identify: lambda question: ENVIRONMENT,
             Inspect: lambda question: DEVICE,
             Compile: self._compile,
+            CompileOffline: self._compile,
             Check: self._check,
             Time: self._time,
             MeasureMemory: self._memory,
             MeasureCompilation: self._compilation,
             MeasureHostTime: self._host_time,
-            Count: self._count,
+            Count: self.counted,
+            MeasureDurations: self.profiled,
             Sanitize: self._sanitize,
         }
         return answers[type(question)](question)
@@ -197,10 +215,10 @@ class SimulatedGpu:
             raise WorkerError(WorkerFailure(status="bad_target", message=self.target_failure))
         return described(self.root)
 
-    def _compile(self, question: Compile) -> CompiledAnswer:
+    def _compile(self, question: Compile | CompileOffline) -> CompiledAnswer:
         return CompiledAnswer(compiled=tuple(self._compiled(question, settings) for settings in question.settings))
 
-    def _compiled(self, question: Compile, settings: dict[str, int]) -> CompiledSettings:
+    def _compiled(self, question: Compile | CompileOffline, settings: dict[str, int]) -> CompiledSettings:
         work = Work(question.case, question.mode, text_of(question.source), settings)
         if failure := self.compile_failure(work):
             return CompiledSettings(settings=settings, failure=failure)
@@ -292,9 +310,6 @@ class SimulatedGpu:
     def _host_time(self, question: MeasureHostTime) -> HostTime:
         samples_us = {contender.name: (20.0,) * 5 for contender in question.contenders}
         return HostTime(case=question.case, mode=question.mode, samples_us=samples_us)
-
-    def _count(self, question: Count) -> Counters:
-        return Counters(case=question.case, mode=question.mode, unavailable="ncu is not on the path")
 
     def _sanitize(self, question: Sanitize) -> Sanitization:
         """A hook that has nothing to say leaves a source clean."""

@@ -97,7 +97,8 @@ class Run:
         path = self.root / TARGET_FILE
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         target = TargetRef(path=str(path), root=str(self.root), sha256=digest)
-        worker = StoredWorker(MeasurementStore(self.workspace.measurements), self.gpu, Identify(target=target))
+        store = MeasurementStore(self.workspace.measurements)
+        worker = StoredWorker(store, self.gpu, Identify(target=target), offline=self.gpu)
         request = read_document(self.workspace.request, Request)
         return Session(self.root, load_config(self.root), self.workspace, request, worker, target, self.told)
 

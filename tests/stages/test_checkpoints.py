@@ -10,10 +10,10 @@ from simulated_run import Run, make_repository
 
 from warpsmith.contracts.approval import Approvals, Gate
 from warpsmith.contracts.device import Origin, OriginKind
-from warpsmith.contracts.errors import ApprovalRequired, UsageError
+from warpsmith.contracts.errors import ApprovalRequired, Unavailable, UsageError
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState, SearchResult
-from warpsmith.stages.checkpoints import approve, next_step, require, state_of
+from warpsmith.stages.checkpoints import approve, expect_measured, next_step, require, state_of
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 
@@ -158,3 +158,23 @@ def test_what_is_not_there_yet_cannot_be_approved(run: Run, gate: Gate, stage: s
         approve(run.workspace, gate, from_terminal=True)
     assert caught.value.next_command == f"warpsmith {stage} rms_norm"
     assert not run.workspace.approvals.exists()
+
+
+def test_on_a_prediction_nothing_is_built_and_a_run_begins_anew(profiled: Run) -> None:
+    profiled.ask_for(autonomous=True, predicted=True)
+    step = next_step(profiled.workspace, "rms_norm")
+    assert (step.state, step.command) == (RunState.PREDICTED, "warpsmith run rms_norm")
+    assert step.read == ("optimization/rms_norm/profile.md",) and not step.for_a_person
+    with pytest.raises(Unavailable, match="is a prediction, made with no GPU") as caught:
+        expect_measured(profiled.workspace, "rms_norm")
+    assert (caught.value.next_command or "").startswith("warpsmith run rms_norm")
+
+
+def test_what_was_measured_is_no_prediction(profiled: Run, tmp_path: Path) -> None:
+    expect_measured(profiled.workspace, "rms_norm")
+    expect_measured(Workspace(tmp_path, "rms_norm"), "rms_norm")
+
+
+def test_a_prediction_that_was_cut_off_is_gone_on_with(run: Run) -> None:
+    run.ask_for(predicted=True)
+    assert step_of(run) == (RunState.PROFILE, "warpsmith profile rms_norm", False)

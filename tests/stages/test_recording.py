@@ -19,7 +19,7 @@ from warpsmith.device.gpus import Gpu
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.stages import recording as stage
 from warpsmith.stages.recording import copy_to_record, recording_of, recording_to_replay
-from warpsmith.stages.runs import Options, begin
+from warpsmith.stages.runs import Answering, Options, begin
 from warpsmith.workspace.documents import read_document
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -61,7 +61,7 @@ def test_a_replay_is_asked_what_the_recorded_run_was_asked_unless_told_otherwise
     found = to_replay(root)
     assert found is not None
     asked = found.model_copy(update={"request": found.request.model_copy(update={"goal": Mode.BACKWARD, "seed": 7})})
-    request = begin(Run.of(root).workspace, KERNEL, Options(max_variants=3), asked)
+    request = begin(Run.of(root).workspace, KERNEL, Options(max_variants=3), Answering(asked))
     assert (request.goal, request.seed, request.max_variants) == (Mode.BACKWARD, 7, 3)
     assert request.recording == found.reference
 

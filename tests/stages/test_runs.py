@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulated_run import Run, make_repository
+from simulated_run import KERNEL, TARGET_FILE, Run, make_repository
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.errors import UsageError
+from warpsmith.contracts.errors import Unavailable, UsageError
 from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.request import Request
-from warpsmith.stages.runs import Options, begin
+from warpsmith.device.gpus import Gpu, GpuList
+from warpsmith.stages import recording as recording_stage
+from warpsmith.stages import runs
+from warpsmith.stages.runs import Answering, Options, answering, begin
 from warpsmith.workspace.documents import read_document, write_text
 from warpsmith.workspace.layout import PastRun, Workspace
 
@@ -123,3 +126,88 @@ def test_without_its_request_an_old_run_is_not_mixed_into_a_new_one(optimized: R
     begin(optimized.workspace, "rms_norm", Options())
     assert not optimized.workspace.profile.exists()
     assert (optimized.workspace.history / "without-request" / "profile.json").read_bytes() == profile
+
+
+H100, B200 = "NVIDIA H100 80GB HBM3", "NVIDIA B200"
+PREDICTED = Answering(predicted_for=H100)
+
+
+@pytest.fixture
+def prediction(profiled: Run) -> Run:
+    """A run with a profile that counts as predicted for an H100."""
+    profiled.ask_for(predicted=True, target_gpu=H100)
+    return profiled
+
+
+def test_a_prediction_says_so_in_its_request_and_for_which_gpu(tmp_path: Path) -> None:
+    request = begin(Workspace(make_repository(tmp_path), KERNEL), KERNEL, Options(goal=Mode.FORWARD), PREDICTED)
+    assert (request.predicted, request.target_gpu, request.recording) == (True, H100, None)
+
+
+def test_the_same_prediction_stays_where_it_is(prediction: Run) -> None:
+    before = read_document(prediction.workspace.request, Request)
+    for options in (Options(), Options(target_gpu=H100, device="auto"), Options(autonomous=True)):
+        assert begin(prediction.workspace, KERNEL, options, PREDICTED) == before
+    assert prediction.workspace.profile.is_file() and prediction.workspace.past() == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "by"),
+    [
+        (Options(), Answering()),
+        (Options(), Answering(predicted_for=B200)),
+        (Options(goal=Mode.BACKWARD), PREDICTED),
+        (Options(fresh=True), PREDICTED),
+    ],
+    ids=["a GPU", "another GPU to predict for", "another goal", "fresh"],
+)
+def test_a_prediction_makes_way_for_anything_else_with_all_its_answers(
+    prediction: Run, options: Options, by: Answering
+) -> None:
+    request = begin(prediction.workspace, KERNEL, options, by)
+    assert (request.predicted, request.target_gpu) == (by.predicted_for is not None, by.predicted_for)
+    (past,) = prediction.workspace.past()
+    assert past.profile.is_file() and past.measurements.is_file()
+    assert not prediction.workspace.profile.exists() and not prediction.workspace.measurements.exists()
+
+
+def test_a_prediction_of_another_source_makes_way_for_one_of_the_source_as_it_is(prediction: Run) -> None:
+    prediction.production.write_bytes(prediction.production.read_bytes() + b"# edited\n")
+    before = read_document(prediction.workspace.request, Request)
+    assert begin(prediction.workspace, KERNEL, Options(), PREDICTED).run_id != before.run_id
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording_stage, "choose", lambda device: None)
+    monkeypatch.setattr(recording_stage, "gpus", lambda: GpuList((), "no driver"))
+
+
+def answering_in(root: Path, options: Options, *, to_predict: bool = True) -> Answering:
+    return answering(root, root / TARGET_FILE, KERNEL, options, to_predict=to_predict)
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_with_neither_a_gpu_nor_a_recording_a_hopper_is_predicted_for_unless_another_is_named(tmp_path: Path) -> None:
+    root = make_repository(tmp_path)
+    found = answering_in(root, Options())
+    assert found.predicted_for is not None and found.predicted_for.startswith("NVIDIA H")
+    assert (found.why or "").startswith("no GPU here (no driver), and no recording of rms_norm in ")
+    assert answering_in(root, Options(target_gpu=B200)).predicted_for == B200
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("device", ["recorded", "0"])
+def test_a_device_that_is_named_is_never_predicted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    monkeypatch.setattr("warpsmith.stages.session.choose", lambda device: None)
+    with pytest.raises(Unavailable):
+        answering_in(make_repository(tmp_path), Options(device=device))
+
+
+def test_a_gpu_measures_whatever_may_be_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu(index=0, uuid="GPU-0", name="H200", capability=(9, 0), other_processes=())
+    monkeypatch.setattr(recording_stage, "choose", lambda device: gpu)
+    monkeypatch.setattr(runs, "gpu_for", lambda device: gpu)
+    assert answering_in(make_repository(tmp_path), Options(target_gpu=B200)) == Answering()

@@ -131,6 +131,7 @@ def test_what_no_answer_says_anything_of_is_told(profiled: Run) -> None:
     found = verified(profiled)
     assert told(found) == []
     assert [left_out.partition(":")[0] for left_out in found.left_out] == [
+        "plots",
         "created_at, device and time_budget_s of request.json",
         "the ledger, the approvals and the logs",
     ]

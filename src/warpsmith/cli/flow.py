@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.cli.output import print_json, print_markdown
+from warpsmith.cli.profile_page import deciding_part, is_asked_beside, print_beside, print_profile
 from warpsmith.cli.progress import shown
 from warpsmith.cli.width import say
 from warpsmith.contracts.approval import Gate
@@ -23,9 +24,9 @@ from warpsmith.report.quantities import origin_told
 from warpsmith.stages import checkpoints
 from warpsmith.stages.history import find_run
 from warpsmith.stages.pages import document_of, ensure_pages, page_text
-from warpsmith.stages.recording import recording_to_replay
-from warpsmith.stages.runs import Options, begin, take_back_unproven
-from warpsmith.stages.session import Session, gpu_for, open_session
+from warpsmith.stages.prediction import open_prediction
+from warpsmith.stages.runs import Answering, Options, answering, begin, take_back_unproven
+from warpsmith.stages.session import Session, open_session
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import run_lock
@@ -37,9 +38,6 @@ EXIT_CODES = {
     FinalOutcome.NOT_CONFIRMED: ExitCode.DONE,
     FinalOutcome.REVERTED: ExitCode.REJECTED,
 }
-
-#: Where the part of a profile ends that a person decides by.
-DETAILS = "\n## Baselines\n"
 
 QUESTIONS = {
     Gate.OPTIMIZE: "Search for a faster version?",
@@ -92,12 +90,17 @@ class Flow:
         return True
 
     def profile(self, options: Options) -> int:
+        """Stage 1 alone. Where there is a profile, another target GPU is compiled for beside it."""
+        if options.target_gpu is not None and is_asked_beside(self.workspace, options):
+            gpu, as_json, quiet = options.target_gpu, self.as_json, self.quiet
+            print_beside(self.root, self.config, self.workspace, gpu, as_json=as_json, quiet=quiet)
+            return ExitCode.DONE
         if self._is_finished(options):
             return self._tell_page(self.workspace.profile_page)
         with run_lock(self.workspace):
             if self._is_done_by_now(options):
                 return self._tell_page(self.workspace.profile_page)
-            request = self._begin(options)
+            request = self._begin(options, to_predict=True)
             if self._state() is RunState.PROFILE:
                 with self._session(request, RunState.PROFILE) as session:
                     _stages()[RunState.PROFILE](session)
@@ -131,6 +134,7 @@ class Flow:
             raise UsageError(f"no run of {self.kernel} has begun", next_command=f"warpsmith run {self.kernel}")
         if self.config.terminal_only and not sys.stdin.isatty():
             raise UsageError("approval: tty in warpsmith.yaml takes an approval from a terminal only")
+        checkpoints.expect_measured(self.workspace, self.kernel)
         ensure_pages(self.workspace)
         chosen = gate or waiting.get(self._state())
         if chosen is None:
@@ -161,9 +165,10 @@ class Flow:
 
     @contextmanager
     def _session(self, request: Request, stage: RunState) -> Iterator[Session]:
+        opened = open_prediction if request.predicted else open_session
         with (
             shown(self.workspace, request.run_id, stage.value, quiet=self.quiet) as progress,
-            open_session(self.root, self.config, self.workspace, request, progress) as session,
+            opened(self.root, self.config, self.workspace, request, progress) as session,
         ):
             yield session
 
@@ -192,23 +197,26 @@ class Flow:
         """Another process may have finished the run while this one waited for the lock."""
         return not options.fresh and self._state() is RunState.DONE
 
-    def _begin(self, options: Options) -> Request:
-        """The run's request. What is there is left alone where there is neither a GPU nor a recording to go on with."""
-        recording = None
-        if options.fresh or self._state() is RunState.NEW:
+    def _begin(self, options: Options, *, to_predict: bool = False) -> Request:
+        """The run's request. What is there is left alone where nothing is there to answer a new run."""
+        by = Answering()
+        if options.fresh or self._state() is RunState.NEW or self._is_prediction():
             take_back_unproven(self.workspace)
-            device = options.device or "auto"
             target = find_target(self.root, self.config, self.kernel)
-            recording = recording_to_replay(self.root, target, self.kernel, device)
-            if recording is None:
-                gpu_for(device)
-        return begin(self.workspace, self.kernel, options, recording)
+            by = answering(self.root, target, self.kernel, options, to_predict=to_predict)
+            if by.predicted_for is not None and not self.quiet:
+                say(f"{by.why}: nothing is run, and the profile is predicted for {by.predicted_for}", sys.stderr)
+        return begin(self.workspace, self.kernel, options, by)
+
+    def _is_prediction(self) -> bool:
+        return self.workspace.request.is_file() and read_document(self.workspace.request, Request).predicted
 
     def _begun(self, options: Options) -> Request:
         if not self.workspace.request.is_file():
             raise UsageError(f"no run of {self.kernel} has begun", next_command=f"warpsmith profile {self.kernel}")
         if self._state() is RunState.DONE:
             return read_document(self.workspace.request, Request)
+        checkpoints.expect_measured(self.workspace, self.kernel)
         ensure_pages(self.workspace)
         return begin(self.workspace, self.kernel, options)
 
@@ -218,7 +226,7 @@ class Flow:
         if not self.interactive:
             return False
         text = page_text(self.workspace, page)
-        print_markdown(text.partition(DETAILS)[0])
+        print_markdown(deciding_part(text))
         print(f"the whole page: {self.workspace.relative(page)}")
         print(f"{QUESTIONS[gate]} [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
@@ -244,7 +252,8 @@ class Flow:
         if self.as_json:
             print_json(document)
         else:
-            print_markdown(page_text(of, page))
+            show = print_profile if page == of.profile_page else print_markdown
+            show(page_text(of, page))
             print(f"page: {self.workspace.relative(page)}")
             print(f"next: {self._next_step().command}")
         return ExitCode.DONE

@@ -110,7 +110,7 @@ def _activity(found: Standing) -> str:
         return f", running now ({found.holder})"
     if found.progress is not None:
         return f", not running; stopped while: {step_line(found.progress)}"
-    return "" if found.next.state in (RunState.NEW, RunState.DONE) else ", not running"
+    return "" if found.next.state in (RunState.NEW, RunState.PREDICTED, RunState.DONE) else ", not running"
 
 
 def _progress_lines(progress: RunProgress, elapsed_s: float) -> list[str]:

@@ -22,8 +22,9 @@ class Request(Document):
 
     `autonomous` goes through without stopping; otherwise a person approves after profile and after
     optimize. `target_speedup` ends the search early. Times in seconds. `recording` is set when the run begins and
-    holds to its end: a run is measured or replayed, never both. `target_gpu` is a GPU to compile for without having it.
-    `l2` is what the timed calls find in the L2 cache.
+    holds to its end: a run is measured or replayed, never both. `predicted` is set in its place where there was neither
+    a GPU nor a recording: such a run has a profile in which nothing was run, and no more. `target_gpu` is a GPU to
+    compile for without having it. `l2` is what the timed calls find in the L2 cache.
     """
 
     kernel: str
@@ -37,5 +38,6 @@ class Request(Document):
     device: str = "auto"
     seed: int = 0
     recording: RecordingRef | None = None
+    predicted: bool = False
     target_gpu: str | None = None
     l2: L2 = L2.COLD

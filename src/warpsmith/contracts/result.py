@@ -61,10 +61,11 @@ class FinalResult(Document):
 
 
 class RunState(str, Enum):
-    """Where a run stands. `waiting_*` need a person."""
+    """Where a run stands. `waiting_*` need a person, `predicted` needs a GPU: it has a profile of nothing measured."""
 
     NEW = "new"
     PROFILE = "profile"
+    PREDICTED = "predicted"
     WAITING_OPTIMIZE = "waiting_for_approval_to_optimize"
     OPTIMIZE = "optimize"
     WAITING_FINALIZE = "waiting_for_approval_to_finalize"

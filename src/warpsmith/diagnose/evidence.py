@@ -50,9 +50,11 @@ class Evidence:
         return by_mode.get(mode, ())
 
     def functions_of(self, mode: Mode) -> frozenset[str]:
-        """Names of the jit functions launched in a mode, and of the host functions that launch them."""
+        """Names of the jit functions launched in a mode, of the host functions that launch them, and of the methods
+        that an autograd function has for it. Empty where no launch is known."""
         records = [record for case in self.launches for record in self.launches_at(case, mode)]
-        return frozenset(name for r in records for name in (r.jit_function, r.host_function))
+        names = {name for r in records for name in (r.jit_function, r.host_function)}
+        return frozenset(names | {each.value for each in mode.passes}) if names else frozenset()
 
     def counted(self, mode: Mode) -> tuple[Counters, ...]:
         """The counters of a mode that have rows."""

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from warpsmith.contracts.approval import Approval, Approvals, Gate
-from warpsmith.contracts.errors import ApprovalRequired, Rejected, UsageError
+from warpsmith.contracts.errors import ApprovalRequired, Rejected, Unavailable, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchResult
@@ -47,6 +47,8 @@ def state_of(workspace: Workspace, *, terminal_only: bool = False) -> RunState:
         return RunState.DONE
     read_document(workspace.profile, Profile)
     expect_file(workspace, workspace.original, workspace.profile)
+    if request.predicted:
+        return RunState.PREDICTED
     if not workspace.search_result.is_file():
         opened = _open(workspace, request, Gate.OPTIMIZE, terminal_only=terminal_only)
         return RunState.OPTIMIZE if opened else RunState.WAITING_OPTIMIZE
@@ -66,6 +68,11 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
     steps: dict[RunState, tuple[str, str, tuple[str, ...]]] = {
         RunState.NEW: (f"warpsmith profile {kernel}", "no run has begun", ()),
         RunState.PROFILE: (f"warpsmith profile {kernel}", "the profile is not finished; what was measured is kept", ()),
+        RunState.PREDICTED: (
+            f"warpsmith run {kernel}",
+            "the profile is a prediction, made with no GPU; a GPU (or a recording) is needed to go on, from the start",
+            (page,),
+        ),
         RunState.WAITING_OPTIMIZE: (
             f"warpsmith approve {kernel} --gate optimize",
             "a person reads the profile and decides whether to search",
@@ -81,7 +88,7 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         RunState.DONE: (f"warpsmith report {kernel}", "the run is finished", (report,)),
     }
     command, why, read = steps[state]
-    if state in BEFORE_FINALIZE and (source := _changed_source(workspace)) is not None:
+    if state in BEFORE_FINALIZE and (source := changed_source(workspace)) is not None:
         command, why = f"warpsmith run {kernel} --fresh", f"{source} has changed since it was profiled"
     if state is RunState.FINALIZE and _unproven_winner_is_in_place(workspace):
         why = "the winner lies in the production file and its tests have not passed yet; this goes on, or takes it back"
@@ -100,16 +107,26 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
     )
 
 
+def expect_measured(workspace: Workspace, kernel: str) -> None:
+    """Raises Unavailable where the run is a prediction: nothing is searched, judged or applied by that."""
+    if workspace.request.is_file() and read_document(workspace.request, Request).predicted:
+        raise Unavailable(
+            f"the profile of {kernel} is a prediction, made with no GPU; to go on, the kernel has to be measured",
+            next_command=f"warpsmith run {kernel}   (on a machine with a GPU)",
+        )
+
+
 def expect_source_unchanged(workspace: Workspace, kernel: str) -> None:
     """Raises Rejected where the production file is no longer what was profiled, before anything is done with it."""
-    if (source := _changed_source(workspace)) is not None:
+    if (source := changed_source(workspace)) is not None:
         raise Rejected(
             f"{source} has changed since it was profiled; what was measured is of the old file",
             next_command=f"warpsmith run {kernel} --fresh",
         )
 
 
-def _changed_source(workspace: Workspace) -> str | None:
+def changed_source(workspace: Workspace) -> str | None:
+    """The production file where it is no longer what was profiled. Raises UsageError where there is no profile."""
     profile = read_document(workspace.profile, Profile)
     production = workspace.root / profile.source
     unchanged = production.is_file() and file_sha256(production) == profile.source_sha256

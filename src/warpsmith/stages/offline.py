@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsmith.contracts.case import Mode
+from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.device import Origin, OriginKind, TargetGpu
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.measurement import SourceRef
@@ -13,6 +13,12 @@ from warpsmith.stages.session import Session
 from warpsmith.stages.timings import pairs
 
 
+def offline_question(session: Session, source: SourceRef, case: Case, mode: Mode, gpu: TargetGpu) -> CompileOffline:
+    return CompileOffline(
+        target=session.target, seed=session.request.seed, source=source, case=case, mode=mode, gpu=gpu
+    )
+
+
 def compile_offline(session: Session, spec: TargetSpec, source: SourceRef, gpu: TargetGpu) -> OfflineCompilation:
     """What the source launches and compiles to on that GPU, a prediction. What cannot be told is a reason, no error."""
     launches: dict[str, dict[Mode, tuple[LaunchRecord, ...]]] = {}
@@ -21,11 +27,8 @@ def compile_offline(session: Session, spec: TargetSpec, source: SourceRef, gpu: 
     todo = pairs(spec.tuning_cases, spec.passes)
     for index, (case, mode) in enumerate(todo):
         session.progress.note(f"{case.name} {mode.value} for {gpu.name}", index, len(todo))
-        question = CompileOffline(
-            target=session.target, seed=session.request.seed, source=source, case=case, mode=mode, gpu=gpu
-        )
         try:
-            (compiled,) = session.ask(question, CompiledAnswer).compiled
+            (compiled,) = session.ask(offline_question(session, source, case, mode, gpu), CompiledAnswer).compiled
         except WorkerError as error:
             reasons.setdefault(error.failure.in_a_line)
             if error.failure.status in ("compile_failed", "bad_target", "import_failed"):

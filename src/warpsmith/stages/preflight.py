@@ -11,6 +11,7 @@ from pathlib import Path
 
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Case, DType, Mode
+from warpsmith.contracts.device import TargetGpu
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.measurement import CaseCheck, Correctness
@@ -30,6 +31,7 @@ from warpsmith.measure.worker.protocol import (
 from warpsmith.project.snapshot import read_source
 from warpsmith.source.encoding import decoded
 from warpsmith.source.scan import scan
+from warpsmith.stages.offline import offline_question
 from warpsmith.stages.session import Session, source_ref, target_ref, worker_without_gpu
 
 #: Machine epsilon, IEEE 754 and bfloat16.
@@ -37,6 +39,9 @@ EPSILON = {DType.FLOAT32: 2.0**-23, DType.FLOAT16: 2.0**-10, DType.BFLOAT16: 2.0
 
 #: Chosen: an original whose typical error is above this many epsilons of its output's scale computes something else.
 MAX_ORIGINAL_EPSILONS = 16.0
+
+#: Failures that are the target's or the source's own, wherever they are met.
+_OF_THE_TARGET = frozenset({"bad_target", "import_failed"})
 
 
 def preflight_files(root: Path, spec: TargetSpec) -> None:
@@ -82,15 +87,29 @@ def preflight_without_gpu(root: Path, target_path: Path) -> None:
             question = CompileOffline(target=target, source=source, case=case, mode=mode, gpu=known_gpu("H200"))
             (compiled,) = answer_of(worker, question, CompiledAnswer).compiled
         except WorkerError as error:
-            described = error.failure.status in ("bad_target", "import_failed")
-            if spec is not None and not described:
+            if spec is not None and error.failure.status not in _OF_THE_TARGET:
                 return  # what a process without a GPU cannot do says nothing of the target
-            raise PreflightError(
-                f"the target cannot be used: {error.failure.in_short}",
-                next_command=f"edit {shlex.quote(str(target_path))}",
-            ) from error
+            raise _unusable(error, target_path) from error
     if compiled.failure is None and not compiled.launches:
         raise _launched_nothing(spec, case, mode)
+
+
+def preflight_without_running(session: Session, spec: TargetSpec, gpu: TargetGpu) -> None:
+    """Target and source load, as far as one call is compiled. Raises PreflightError for what a GPU would not mend."""
+    try:
+        session.ask(
+            offline_question(session, session.original, spec.tuning_cases[0], spec.passes[0], gpu), CompiledAnswer
+        )
+    except WorkerError as error:
+        if error.failure.status in _OF_THE_TARGET:
+            raise _unusable(error, Path(session.target.path)) from error
+
+
+def _unusable(error: WorkerError, target_path: Path) -> PreflightError:
+    return PreflightError(
+        f"the target cannot be used: {error.failure.in_short}",
+        next_command=f"edit {shlex.quote(str(target_path))}",
+    )
 
 
 def preflight_launches(session: Session, spec: TargetSpec) -> Launches:

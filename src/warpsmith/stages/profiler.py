@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
+from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts, TargetGpu
 from warpsmith.contracts.errors import PreflightError
-from warpsmith.contracts.measurement import ORIGINAL, Counters
-from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.measurement import ORIGINAL
+from warpsmith.contracts.profile import OfflineCompilation, Profile
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.known_gpus import known_gpu, target_gpu_of
+from warpsmith.device.notes import device_notes
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.profile import assemble
-from warpsmith.measure.worker.protocol import Count, Inspect
 from warpsmith.project.snapshot import file_sha256, read_source
 from warpsmith.report.pages import render_profile
+from warpsmith.report.roofline import save_roofline
 from warpsmith.report.tables import baseline_frame, to_csv
-from warpsmith.search.bench import Bench
+from warpsmith.stages import prediction
 from warpsmith.stages.baselines import measure_baselines
+from warpsmith.stages.counting import count_or_time
 from warpsmith.stages.guarding import guard
+from warpsmith.stages.inspecting import inspect
+from warpsmith.stages.machine import listed_gpus
 from warpsmith.stages.offline import compile_offline
 from warpsmith.stages.preflight import preflight_correctness, preflight_files, preflight_launches, preflight_source
+from warpsmith.stages.probing import probe_settings
 from warpsmith.stages.session import Session
-from warpsmith.stages.timings import heaviest_tuning_case, pairs
 from warpsmith.workspace.documents import write_bytes, write_document, write_text
 from warpsmith.workspace.layout import Workspace
 
 #: What a person is told step by step, and one more where code is compiled for a GPU that is not there.
-STEPS = 5
+STEPS = 6
 
 
 def profile(session: Session) -> Profile:
     """Runs stage 1 and writes profile.json and profile.md. Raises PreflightError, WorkerError."""
-    progress, workspace = session.progress, session.workspace
-    progress.step("pre-flight", 1, of=_steps(session))
+    session.progress.step("pre-flight", 1, of=_steps(session))
     spec = session.describe()
     _settle_goal(session, spec)
     preflight_files(session.root, spec)
     _snapshot(session, spec)
     guard(session, spec)
-    audit = preflight_source(read_source(workspace.original), spec)
+    audit = preflight_source(read_source(session.workspace.original), spec)
+    observed = prediction.predict if session.request.predicted else _measure
+    evidence, offline = observed(session, spec, audit)
+    result = assemble(evidence, session.request, session.origin(evidence.device))
+    result = result.model_copy(update={"offline": offline})
+    _write(session.workspace, evidence, result)
+    return result
+
+
+def _measure(session: Session, spec: TargetSpec, audit: SourceAudit) -> tuple[Evidence, OfflineCompilation | None]:
+    """What a GPU tells, or what one told when it was recorded. Raises PreflightError, WorkerError."""
+    progress, steps = session.progress, _steps(session)
     launches = preflight_launches(session, spec)
-    progress.step("device facts and ceilings", 2, of=_steps(session))
-    device = session.ask(Inspect(target=session.target), DeviceFacts)
-    progress.step(f"correctness of the original at {len(spec.cases)} cases", 3, of=_steps(session))
+    progress.step("device facts and ceilings", 2, of=steps)
+    device = inspect(session)
+    progress.step(f"correctness of the original at {len(spec.cases)} cases", 3, of=steps)
     preflight_correctness(session, spec)
     bench = session.bench(spec, device)
-    progress.step(f"baselines: {', '.join((ORIGINAL, *spec.providers))}", 4, of=_steps(session))
+    progress.step(f"baselines: {', '.join((ORIGINAL, *spec.providers))}", 4, of=steps)
     measured = measure_baselines(bench)
-    counters = _counters(session, bench)
+    progress.step("hardware counters (ncu)", 5, of=steps)
+    counters, durations = count_or_time(bench, measured.timings)
+    progress.step("what each launch setting changes of the code", 6, of=steps)
+    probes = probe_settings(session, bench, audit, launches, target_gpu_of(device))
+    offline = _compiled_for_another(session, spec, device)
     evidence = Evidence(
         spec=spec,
         device=device,
@@ -59,19 +78,36 @@ def profile(session: Session) -> Profile:
         warm_timings=tuple(measured.warm_timings),
         host_times=tuple(measured.host_times),
         no_host_time=measured.no_host_time,
+        durations=durations,
+        probes=probes,
+        device_notes=device_notes(_asked_for(session), device, listed_gpus(session)),
     )
-    result = assemble(evidence, session.request, session.origin(device))
-    if (gpu := _gpu_to_compile_for(session, device)) is not None:
-        progress.step(f"compiling for {gpu.name}, with no GPU", 6, of=_steps(session))
-        result = result.model_copy(update={"offline": compile_offline(session, spec, bench.original, gpu)})
-    _write(workspace, evidence, result)
-    return result
+    return evidence, offline
+
+
+def _compiled_for_another(session: Session, spec: TargetSpec, device: DeviceFacts) -> OfflineCompilation | None:
+    """For the GPU that was asked for, or on replay the one that was recorded: a GPU's own code is known by itself."""
+    replayed = session.request.recording is not None
+    gpu = _asked_for(session) or (target_gpu_of(device) if replayed else None)
+    if gpu is None:
+        return None
+    session.progress.step(f"compiling for {gpu.name}, with no GPU", STEPS + 1, of=_steps(session))
+    return compile_offline(session, spec, session.original, gpu)
+
+
+def _asked_for(session: Session) -> TargetGpu | None:
+    return None if session.request.target_gpu is None else known_gpu(session.request.target_gpu)
 
 
 def _write(workspace: Workspace, evidence: Evidence, result: Profile) -> None:
-    timings = (*evidence.timings, *evidence.warm_timings)
-    frame = baseline_frame(evidence.spec, timings, evidence.memories, evidence.device, host_times=evidence.host_times)
-    write_text(workspace.baseline_csv, to_csv(frame, result.origin))
+    """profile.json last: where it lies, the rest does."""
+    if evidence.timings:
+        timings = (*evidence.timings, *evidence.warm_timings)
+        frame = baseline_frame(
+            evidence.spec, timings, evidence.memories, evidence.device, host_times=evidence.host_times
+        )
+        write_text(workspace.baseline_csv, to_csv(frame, result.origin))
+    save_roofline(result, workspace.plots)
     write_text(workspace.profile_page, render_profile(result))
     write_document(workspace.profile, result)
     workspace.log("profiled")
@@ -79,14 +115,9 @@ def _write(workspace: Workspace, evidence: Evidence, result: Profile) -> None:
 
 def _steps(session: Session) -> int:
     request = session.request
+    if request.predicted:
+        return prediction.STEPS
     return STEPS + int(request.target_gpu is not None or request.recording is not None)
-
-
-def _gpu_to_compile_for(session: Session, device: DeviceFacts) -> TargetGpu | None:
-    """The GPU that was asked for, or on replay the one that was recorded; a run on a GPU has its own code's facts."""
-    if session.request.target_gpu is not None:
-        return known_gpu(session.request.target_gpu)
-    return None if session.request.recording is None else target_gpu_of(device)
 
 
 def _settle_goal(session: Session, spec: TargetSpec) -> None:
@@ -114,22 +145,6 @@ def _snapshot(session: Session, spec: TargetSpec) -> None:
     if not snapshot.is_file():
         write_bytes(snapshot, read_source(production))
     if file_sha256(snapshot) != spec.source_sha256:
-        raise PreflightError(
-            f"{spec.source} has changed since this run began",
-            next_command=f"warpsmith run {session.request.kernel} --fresh",
-        )
-
-
-def _counters(session: Session, bench: Bench) -> tuple[Counters, ...]:
-    """Hardware counters of each pass at the heaviest tuning case."""
-    session.progress.step("hardware counters (ncu)", 5, of=_steps(session))
-    counters: list[Counters] = []
-    todo = pairs([heaviest_tuning_case(bench.spec)], bench.spec.passes)
-    for index, (case, mode) in enumerate(todo):
-        session.progress.note(f"ncu: {case.name} {mode.value}", index, len(todo))
-        question = Count(target=bench.target, seed=bench.seed, source=bench.original, case=case, mode=mode)
-        counters.append(session.ask(question, Counters))
-        if counters[-1].unavailable is not None:
-            session.progress.note(f"ncu: {counters[-1].unavailable}")
-            break  # what refuses one launch refuses them all
-    return tuple(counters)
+        kernel = session.request.kernel
+        anew = f"warpsmith profile {kernel} --fresh" if session.request.predicted else f"warpsmith run {kernel} --fresh"
+        raise PreflightError(f"{spec.source} has changed since this run began", next_command=anew)

@@ -30,10 +30,11 @@ from warpsmith.project.config import ProjectConfig
 from warpsmith.project.snapshot import read_source, sha256_of
 from warpsmith.stages import finalizer
 from warpsmith.stages.confirmation import confirm
+from warpsmith.stages.machine import TOLD_BY_THE_MACHINE
 from warpsmith.stages.optimizer import optimize
 from warpsmith.stages.profiler import profile
 from warpsmith.stages.samples import Samples
-from warpsmith.stages.session import GPU_SHARED, Session
+from warpsmith.stages.session import Session
 from warpsmith.workspace.documents import read_document, write_bytes
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.store import MeasurementStore
@@ -101,10 +102,11 @@ def recompute(
 
     Raises UsageError where a document of the run cannot be read, Unavailable where its answers are of another protocol.
     """
-    request, stored = read_document(run.request, Request), read_document(run.profile, Profile)
+    request = read_document(run.request, Request)
+    read_document(run.profile, Profile)
     if run.final_result.is_file():
         read_document(run.final_result, FinalResult)
-    session = _session(run, config, samples, root, stored, tell)
+    session = _session(run, config, samples, root, tell)
     asked = session.worker.store
     assert isinstance(asked, Asked)
     again = Recomputed(session.workspace, asked.kept)
@@ -127,7 +129,6 @@ def _session(
     config: ProjectConfig,
     samples: Samples,
     root: Path,
-    stored: Profile,
     tell: Callable[[str], None],
 ) -> Session:
     """A session below `root`: the kernel as it was, and answers in the place of a GPU."""
@@ -136,18 +137,19 @@ def _session(
     workspace.create()
     write_bytes(workspace.request, run.request.read_bytes())
     for event in run.events():
-        if event.get("event") == GPU_SHARED:
-            workspace.log(GPU_SHARED, pids=event.get("pids", []))
+        if (name := event.get("event")) in TOLD_BY_THE_MACHINE:
+            told = {key: value for key, value in event.items() if key not in ("event", "at")}
+            workspace.log(name, **{**TOLD_BY_THE_MACHINE[name], **told})
     write_bytes(workspace.original, read_source(run.original))
-    offline = {r["identity"]: r for r in _offline_answers(run, samples) if r["kind"] in OFFLINE_KINDS}
+    request = read_document(workspace.request, Request)
+    offline = {r["identity"]: r for r in _offline_answers(run, samples, request) if r["kind"] in OFFLINE_KINDS}
     worker = StoredWorker(
         Asked(offline),
         None,
         Identify(target=target),
         recording=samples.store,
-        compiler=stored.offline.triton if stored.offline else None,
+        compiler=_compiler_of(offline.values()),
     )
-    request = read_document(workspace.request, Request)
     return Session(root, config, workspace, request, worker, target, Steps(tell), _clock_of(run, workspace, request))
 
 
@@ -167,9 +169,15 @@ def _target(samples: Samples, run: Workspace, root: Path) -> TargetRef:
     )
 
 
-def _offline_answers(run: Workspace, samples: Samples) -> Iterable[Mapping[str, Any]]:
+def _offline_answers(run: Workspace, samples: Samples, request: Request) -> Iterable[Mapping[str, Any]]:
     """Where answers that need no GPU are: with the run's own, also when it replayed a recording."""
-    return MeasurementStore(run.measurements).records() if samples.recording else samples.store.records()
+    return MeasurementStore(run.measurements).records() if request.recording else samples.store.records()
+
+
+def _compiler_of(offline: Iterable[Mapping[str, Any]]) -> str | None:
+    """The triton that compiled with no GPU last: what was compiled by another was compiled again."""
+    versions = [(record["environment"] or {}).get("triton") for record in offline]
+    return versions[-1] if versions else None
 
 
 def _clock_of(run: Workspace, workspace: Workspace, request: Request) -> Callable[[], float]:

@@ -32,23 +32,27 @@ RECORDED = "recorded"
 
 
 def recording_to_replay(
-    root: Path, target_path: Path, kernel: str, device: str, *, to_bench: bool = False
+    root: Path, target_path: Path, kernel: str, device: str, *, to_bench: bool = False, to_predict: bool = False
 ) -> Recording | None:
     """What a new run replays; None where a GPU measures. "auto" replays where there is no GPU.
 
     `to_bench` is for the source as it lies there: a demonstration, which ends with the winner in place, is no way to
-    that. Raises Unavailable where there is neither, or where source or target are not those of the recording.
+    that. `to_predict` is for a profile that can do without either, and looks itself at what needs no GPU to be seen.
+    Raises Unavailable where there is neither, or where source or target are not those of the recording.
     """
     if device != RECORDED and (device != "auto" or choose("auto") is not None):
         return None
     recorded = RecordedRun.of(target_path, kernel)
     recording = recorded.read()
     if recording is None:
-        missing = f"no recording of {kernel} in {recorded.directory}"
+        missing, next_command = f"no recording of {kernel} in {recorded.directory}", "warpsmith doctor"
         if device != RECORDED:
-            preflight_without_gpu(root, target_path)
+            if not to_predict:
+                preflight_without_gpu(root, target_path)
             missing = f"no GPU here ({gpus().reason or 'NVML lists none'}), and {missing}"
-        raise Unavailable(missing, next_command="warpsmith doctor")
+        if device != RECORDED and not to_bench:
+            next_command = f"warpsmith profile {kernel} --target-gpu hopper   (which predicts, and needs neither)"
+        raise Unavailable(missing, next_command=next_command)
     told = f"the recording of {kernel} ({recording.origin})"
     if file_sha256(target_path) != recording.target_sha256:
         raise Unavailable(

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.errors import PreflightError, UsageError
+from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
 from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import RunState, SearchResult
+from warpsmith.device.builds import require_nvidia
+from warpsmith.device.known_gpus import known_gpu
 from warpsmith.project.apply import clear, revert
 from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
-from warpsmith.stages.checkpoints import REVERTED, expect_own_winner, is_applying, state_of
+from warpsmith.stages.checkpoints import REVERTED, changed_source, expect_own_winner, is_applying, state_of
+from warpsmith.stages.prediction import DEFAULT_GPU
+from warpsmith.stages.recording import recording_to_replay
+from warpsmith.stages.session import gpu_for
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.runs import archive, new_run_id
@@ -38,15 +44,49 @@ class Options:
         return {name: value for name in fields if (value := getattr(self, name)) is not None}
 
 
-def begin(workspace: Workspace, kernel: str, options: Options, recording: Recording | None = None) -> Request:
-    """The unfinished run's request, or a new one; a finished run moves to history first.
+@dataclass(frozen=True)
+class Answering:
+    """What answers a new run: a recording, for a prediction the compiler alone, else a GPU. `why` it is no GPU."""
 
-    `recording` is what a new run replays; it is asked what the recorded run was asked.
+    recording: Recording | None = None
+    predicted_for: str | None = None
+    why: str | None = None
+
+
+def answering(root: Path, target_path: Path, kernel: str, options: Options, *, to_predict: bool) -> Answering:
+    """Who answers the questions of a new run. `to_predict`: a profile is wanted, and may be one of nothing measured.
+
+    Raises Unavailable where nobody does.
+    """
+    device = options.device or "auto"
+    to_predict = to_predict and device == "auto"
+    try:
+        recording = recording_to_replay(root, target_path, kernel, device, to_predict=to_predict)
+    except Unavailable as error:
+        if not to_predict:
+            raise
+        require_nvidia()
+        gpu = known_gpu(options.target_gpu or DEFAULT_GPU)
+        return Answering(predicted_for=gpu.name, why=error.message)
+    if recording is None:
+        gpu_for(device)
+    return Answering(recording)
+
+
+def begin(workspace: Workspace, kernel: str, options: Options, by: Answering = Answering()) -> Request:
+    """The unfinished run's request, or a new one; a finished run moves to history first, and so does a prediction,
+    unless the same is predicted again.
+
+    `by` is what answers a new run. One that replays is asked what the recorded run was asked.
 
     Raises UsageError where the options contradict an unfinished run.
     """
     if not options.fresh and state_of(workspace) not in (RunState.NEW, RunState.DONE):
-        return _resumed(workspace, kernel, options)
+        begun = read_document(workspace.request, Request)
+        if not begun.predicted:
+            return _resumed(workspace, kernel, options)
+        if by.predicted_for == begun.target_gpu and _would_be_the_same(workspace, begun, options):
+            return begun
     take_back_unproven(workspace)
     archive(workspace)
     now = datetime.now(timezone.utc)
@@ -55,8 +95,9 @@ def begin(workspace: Workspace, kernel: str, options: Options, recording: Record
             "kernel": kernel,
             "run_id": new_run_id(now),
             "created_at": now.isoformat(timespec="seconds"),
-            **(_as_recorded(recording) if recording else {}),
+            **(_as_recorded(by.recording) if by.recording else {}),
             **options.given(),
+            **({"predicted": True, "target_gpu": by.predicted_for} if by.predicted_for else {}),
         }
     )
     workspace.create()
@@ -94,6 +135,14 @@ def _as_recorded(recording: Recording) -> dict[str, object]:
     fields = {"goal", "max_variants", "target_speedup", "time_budget_s", "seed", "l2"}
     asked = recording.request.model_dump(include=fields)
     return {**asked, "recording": recording.reference}
+
+
+def _would_be_the_same(workspace: Workspace, begun: Request, options: Options) -> bool:
+    """Whether a prediction is still one of the source as it is, and of what is asked for now."""
+    asked = {name: value for name, value in options.given().items() if name != "autonomous"}
+    if workspace.profile.is_file() and changed_source(workspace) is not None:
+        return False
+    return all(getattr(begun, name) == value for name, value in asked.items())
 
 
 def _resumed(workspace: Workspace, kernel: str, options: Options) -> Request:

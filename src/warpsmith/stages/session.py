@@ -88,6 +88,8 @@ class Session:
 
     def origin(self, device: DeviceFacts) -> Origin:
         """Where this run's figures come from."""
+        if self.request.predicted:
+            return Origin(kind=OriginKind.PREDICTED, gpu=device.name)
         return origin_of(device, replayed=self.request.recording is not None)
 
     def expect_environment_of(self, device: DeviceFacts) -> None:

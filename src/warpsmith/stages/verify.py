@@ -71,7 +71,7 @@ def verify(run: Workspace, config: ProjectConfig, target_path: Path, tell: Calla
 
 
 def _never_compared(samples: Samples, again: Recomputed, request: Request) -> Iterator[str]:
-    if FINALIZE in again.stages:
+    if PROFILE in again.stages:
         yield "plots: every version of matplotlib draws them a little otherwise"
     replayed = request.recording is not None
     if samples.recording is None or replayed:
@@ -140,7 +140,8 @@ def _documents(run: Workspace, again: Recomputed) -> Mapping[Path, type[Document
     made = again.workspace
     found: dict[Path, type[Document] | None] = {}
     if PROFILE in again.stages:
-        found |= {made.profile: Profile, made.profile_page: None, made.baseline_csv: None}
+        found |= {made.profile: Profile, made.profile_page: None}
+        found |= dict.fromkeys(_there(run, made, made.baseline_csv))
     if OPTIMIZE in again.stages:
         numbers = {*_variants(run), *_variants(made)}
         found |= {path: kind for number in sorted(numbers) for path, kind in _of_variant(run, made, number)}
