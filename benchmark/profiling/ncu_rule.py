@@ -6,7 +6,7 @@ the larger one names it where it leads by ten points; else they are balanced.
 
 from __future__ import annotations
 
-from warpsmith.contracts.measurement import CounterRow, Counters
+from warpsmith.contracts.counters import CounterRow, Counters
 from warpsmith.contracts.profile import Bottleneck, ModeProfile, Profile
 
 _COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"

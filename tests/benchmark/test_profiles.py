@@ -13,9 +13,10 @@ import pytest
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
 from warpsmith.contracts.case import Case, DType, Mode, Role
+from warpsmith.contracts.counters import CounterRow, Counters
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import UsageError
-from warpsmith.contracts.measurement import ORIGINAL, CounterRow, Counters
+from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Bottleneck, PricedOpportunity, Profile
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.verdict import Interval

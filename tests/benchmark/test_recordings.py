@@ -13,7 +13,8 @@ import pytest
 from pydantic import ValidationError
 
 from warpsmith.contracts.recording import Recording
-from warpsmith.measure.worker.protocol import ANSWER_TYPES, PROTOCOL_VERSION, AnyQuestion
+from warpsmith.measure.worker.identity import PROTOCOL_VERSION
+from warpsmith.measure.worker.protocol import ANSWER_TYPES, AnyQuestion
 from warpsmith.measure.worker.stored import FAILURE
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.project.snapshot import file_sha256

@@ -18,17 +18,10 @@ from warpsmith.contracts.audit import (
     Tier,
 )
 from warpsmith.contracts.case import Case, Cost, DType, Mode, Role
+from warpsmith.contracts.counters import CounterRow, Counters, Durations, KernelDuration
 from warpsmith.contracts.device import CopyCeiling, DeviceFacts, Environment
 from warpsmith.contracts.launch import CompiledFacts, LaunchRecord
-from warpsmith.contracts.measurement import (
-    Block,
-    CounterRow,
-    Counters,
-    Durations,
-    KernelDuration,
-    Timing,
-    TimingMethod,
-)
+from warpsmith.contracts.measurement import Block, Timing, TimingMethod
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.diagnose.evidence import Evidence
 

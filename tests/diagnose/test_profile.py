@@ -8,9 +8,9 @@ import pytest
 
 from warpsmith.contracts.audit import OpportunityKind
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.counters import CounterRow, Counters
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.launch import SettingsProbe
-from warpsmith.contracts.measurement import CounterRow, Counters
 from warpsmith.contracts.profile import Bottleneck, EvidenceTier, Profile
 from warpsmith.contracts.request import Request
 from warpsmith.diagnose.profile import assemble

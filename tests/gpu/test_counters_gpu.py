@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from warpsmith.contracts.case import Case, DType, Mode
-from warpsmith.contracts.measurement import Counters, SourceRef
+from warpsmith.contracts.counters import Counters
+from warpsmith.contracts.measurement import SourceRef
 from warpsmith.measure.counters.kernel_names import short_name
 from warpsmith.measure.counters.metrics import METRICS
 from warpsmith.measure.counters.ncu import count

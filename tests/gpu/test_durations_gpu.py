@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from warpsmith.contracts.case import Case, DType, Mode
-from warpsmith.contracts.measurement import L2, Durations, SourceRef, TimingMethod, TimingPlan
+from warpsmith.contracts.counters import Durations
+from warpsmith.contracts.measurement import L2, SourceRef, TimingMethod, TimingPlan
 from warpsmith.contracts.target import Target
 from warpsmith.measure.counters.kernel_names import short_name
 from warpsmith.measure.counters.ncu import count

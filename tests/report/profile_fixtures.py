@@ -20,8 +20,8 @@ from measured_fixtures import (
 
 from warpsmith.contracts.audit import OpportunityKind
 from warpsmith.contracts.case import DType, Mode
+from warpsmith.contracts.counters import CounterRow, Counters, Durations, KernelDuration
 from warpsmith.contracts.device import CopyCeiling, DeviceFacts, Origin, OriginKind
-from warpsmith.contracts.measurement import CounterRow, Counters, Durations, KernelDuration
 from warpsmith.contracts.profile import (
     Bottleneck,
     EvidenceRow,

@@ -16,6 +16,7 @@ from simulated_kernel import CAPABILITY, CEILING_GB_S, KERNELS, SM_COUNT, Work, 
 
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.case import Case, DType, Mode
+from warpsmith.contracts.counters import Counters, Durations, KernelDuration
 from warpsmith.contracts.device import CopyCeiling, DeviceFacts, Environment
 from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.measurement import (
@@ -25,10 +26,7 @@ from warpsmith.contracts.measurement import (
     Compilation,
     Contender,
     Correctness,
-    Counters,
-    Durations,
     HostTime,
-    KernelDuration,
     Memories,
     Memory,
     OutputError,

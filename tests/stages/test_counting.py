@@ -9,7 +9,7 @@ from simulated_kernel import FORWARD, Work
 from simulated_run import Run
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.measurement import CounterRow, Counters, Durations
+from warpsmith.contracts.counters import CounterRow, Counters, Durations
 from warpsmith.contracts.profile import Profile
 from warpsmith.measure.worker.protocol import Count, MeasureDurations
 from warpsmith.measure.worker.stored import StoredWorker

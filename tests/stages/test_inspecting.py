@@ -13,7 +13,8 @@ from simulated_run import Run, make_repository
 
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.device.kept import kept_file, read_kept
-from warpsmith.measure.worker.protocol import PROTOCOL_VERSION, Identify, Inspect
+from warpsmith.measure.worker.identity import PROTOCOL_VERSION
+from warpsmith.measure.worker.protocol import Identify, Inspect
 from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.stages import inspecting
 from warpsmith.stages.inspecting import inspect

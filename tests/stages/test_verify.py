@@ -20,7 +20,8 @@ from tampering import Record, double_the_original, edit, edit_answer, records, r
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
 from warpsmith.contracts.result import FinalOutcome, SearchResult
-from warpsmith.measure.worker.protocol import PROTOCOL_VERSION, AnyQuestion, WorkerFailure, identity_of
+from warpsmith.measure.worker.identity import PROTOCOL_VERSION, identity_of
+from warpsmith.measure.worker.protocol import AnyQuestion, WorkerFailure
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.report import figures
 from warpsmith.stages.optimizer import optimize

@@ -10,9 +10,10 @@ from pydantic import Field
 from warpsmith.contracts.audit import Opportunity, SourceAudit
 from warpsmith.contracts.base import Contract, Document, RepositoryPath, Sha256
 from warpsmith.contracts.case import Mode, Role
+from warpsmith.contracts.counters import Counters, Durations
 from warpsmith.contracts.device import DeviceFacts, Origin, OriginKind, TargetGpu
 from warpsmith.contracts.launch import LaunchRecord, SettingsProbe
-from warpsmith.contracts.measurement import L2, Counters, Durations
+from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.verdict import Interval
 
 

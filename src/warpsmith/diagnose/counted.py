@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from warpsmith.contracts.measurement import CounterRow
+from warpsmith.contracts.counters import CounterRow
 
 DURATION = "gpu__time_duration.sum"
 COMPUTE_PCT = "sm__throughput.avg.pct_of_peak_sustained_elapsed"

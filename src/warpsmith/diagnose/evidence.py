@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.counters import Counters, Durations
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.launch import LaunchRecord, SettingsProbe
-from warpsmith.contracts.measurement import Counters, Durations, HostTime, Memory, Timing
+from warpsmith.contracts.measurement import HostTime, Memory, Timing
 from warpsmith.contracts.target import TargetSpec
 
 #: case name -> mode -> the original's launches

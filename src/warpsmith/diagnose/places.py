@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from warpsmith.contracts.audit import KnobKind, SourceAudit
 from warpsmith.contracts.case import Case, Cost, Mode, Role
+from warpsmith.contracts.counters import CounterRow, KernelDuration
 from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.measurement import ORIGINAL, CounterRow, KernelDuration
+from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Baseline
 from warpsmith.diagnose.counted import COMPUTE_PCT, MEMORY_PCT, average, most_waves
 from warpsmith.diagnose.evidence import Evidence

@@ -13,13 +13,12 @@ import torch
 
 from warpsmith.contracts.base import Contract, Settings
 from warpsmith.contracts.case import Case, Cost, Mode
+from warpsmith.contracts.counters import Counters, Durations
 from warpsmith.contracts.device import DeviceFacts, Environment
 from warpsmith.contracts.measurement import (
     Compilation,
     Contender,
     Correctness,
-    Counters,
-    Durations,
     HostTime,
     Memories,
     Memory,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.measurement import CounterRow
+from warpsmith.contracts.counters import CounterRow
 from warpsmith.contracts.profile import Profile
 from warpsmith.report import quantities
 

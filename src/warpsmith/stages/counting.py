@@ -10,7 +10,8 @@ from statistics import median
 from typing import TypeVar
 
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.measurement import ORIGINAL, Counters, Durations, Timing
+from warpsmith.contracts.counters import Counters, Durations
+from warpsmith.contracts.measurement import ORIGINAL, Timing
 from warpsmith.diagnose.roofline import bandwidth_share, compute_share, is_compute_heavy
 from warpsmith.measure.worker.protocol import Count, MeasureDurations, WorkerError
 from warpsmith.measure.worker.stored import NotRecorded

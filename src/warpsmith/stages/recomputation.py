@@ -23,8 +23,9 @@ from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.verdict import Outcome
 from warpsmith.contracts.verification import Difference
+from warpsmith.measure.worker.identity import PROTOCOL_VERSION
 from warpsmith.measure.worker.misses import protocol_of
-from warpsmith.measure.worker.protocol import PROTOCOL_VERSION, Describe, Identify, TargetRef, WorkerError, answer_of
+from warpsmith.measure.worker.protocol import Describe, Identify, TargetRef, WorkerError, answer_of
 from warpsmith.measure.worker.stored import OFFLINE_KINDS, StoredWorker
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.snapshot import read_source, sha256_of

@@ -22,8 +22,9 @@ from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.verification import Difference
+from warpsmith.measure.worker.identity import PROTOCOL_VERSION
 from warpsmith.measure.worker.misses import asked_for
-from warpsmith.measure.worker.protocol import ANSWER_TYPES, PROTOCOL_VERSION, WorkerFailure
+from warpsmith.measure.worker.protocol import ANSWER_TYPES, WorkerFailure
 from warpsmith.measure.worker.stored import FAILURE, OFFLINE_KINDS, UNBOUND_KINDS
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.project.snapshot import sha256_of

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import EXAMPLES, damaged_bytes
 
-from warpsmith.contracts.measurement import CounterRow
+from warpsmith.contracts.counters import CounterRow
 from warpsmith.measure.counters.raw_csv import UNREADABLE, parse_raw_csv
 
 RECORDED = Path(__file__).resolve().parents[3] / "benchmark" / "data" / "ncu"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from warpsmith.contracts.case import Case, DType, Mode
-from warpsmith.contracts.measurement import CounterRow, Counters, SourceRef
+from warpsmith.contracts.counters import CounterRow, Counters
+from warpsmith.contracts.measurement import SourceRef
 from warpsmith.measure.counters.metrics import ASKED, METRICS
 from warpsmith.measure.counters.ncu import command, count
 from warpsmith.measure.counters.refusals import CALL_IS_MADE

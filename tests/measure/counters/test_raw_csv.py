@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.contracts.measurement import CounterRow
+from warpsmith.contracts.counters import CounterRow
 from warpsmith.measure.counters.metrics import METRICS, OTHER_NAMES
 from warpsmith.measure.counters.raw_csv import UNREADABLE, parse_raw_csv
 

@@ -10,7 +10,8 @@ from doubling import CASE, CPU, double, fails, side, target_of
 from torch import Tensor
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.measurement import Durations, KernelDuration, SourceRef
+from warpsmith.contracts.counters import Durations, KernelDuration
+from warpsmith.contracts.measurement import SourceRef
 from warpsmith.contracts.target import Inputs
 from warpsmith.measure.handlers import handlers
 from warpsmith.measure.timing.durations import CALLS, WARM_UP_CALLS, Unsteady, kernels_of, measure_durations

@@ -6,16 +6,9 @@ from typing import Any
 
 from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.measurement import Contender, SourceRef, TimingPlan
+from warpsmith.measure.worker.identity import PROTOCOL_VERSION, identity_of
 from warpsmith.measure.worker.misses import protocol_of, why_missing
-from warpsmith.measure.worker.protocol import (
-    PROTOCOL_VERSION,
-    AnyQuestion,
-    Describe,
-    Question,
-    TargetRef,
-    Time,
-    identity_of,
-)
+from warpsmith.measure.worker.protocol import AnyQuestion, Describe, Question, TargetRef, Time
 
 WIDE = Case(axes={"M": 4, "N": 8192}, dtype=DType.BFLOAT16)
 NARROW = Case(axes={"M": 4, "N": 8}, dtype=DType.BFLOAT16)

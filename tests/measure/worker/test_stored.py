@@ -13,8 +13,8 @@ from warpsmith.contracts.device import Environment
 from warpsmith.contracts.errors import Unavailable
 from warpsmith.contracts.measurement import Contender, Memories, Memory, SourceRef
 from warpsmith.device.known_gpus import known_gpu
+from warpsmith.measure.worker.identity import PROTOCOL_VERSION, identity_of
 from warpsmith.measure.worker.protocol import (
-    PROTOCOL_VERSION,
     AnyQuestion,
     CompiledAnswer,
     CompileOffline,
@@ -24,7 +24,6 @@ from warpsmith.measure.worker.protocol import (
     TargetRef,
     WorkerError,
     WorkerFailure,
-    identity_of,
 )
 from warpsmith.measure.worker.stored import NotRecorded, StoredWorker
 

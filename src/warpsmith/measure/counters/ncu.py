@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpsmith.contracts.measurement import Counters
+from warpsmith.contracts.counters import Counters
 from warpsmith.measure.counters.metrics import ASKED
 from warpsmith.measure.counters.raw_csv import parse_raw_csv
 from warpsmith.measure.counters.refusals import CALL_IS_MADE, explain_refusal, refused_metrics

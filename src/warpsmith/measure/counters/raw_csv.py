@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from warpsmith.contracts.measurement import CounterRow
+from warpsmith.contracts.counters import CounterRow
 from warpsmith.measure.counters.figures import decimal_mark, number, scale
 from warpsmith.measure.counters.metrics import METRICS, OTHER_NAMES
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import torch
 
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.measurement import L2, Durations, KernelDuration
+from warpsmith.contracts.counters import Durations, KernelDuration
+from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.target import Target
 from warpsmith.measure.timing.rotation import Flush, Rotation, RotationMaker
 from warpsmith.measure.timing.runners import NoKernels, ProfilerRunner, Span

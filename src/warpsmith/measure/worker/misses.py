@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from warpsmith.contracts.case import Case
-from warpsmith.measure.worker.protocol import PROTOCOL_VERSION, AnyQuestion, identity_of
+from warpsmith.measure.worker.identity import PROTOCOL_VERSION, identity_of
+from warpsmith.measure.worker.protocol import AnyQuestion
 
 _SHOWN_DIFFERENCES = 4
 _SHOWN_CHARACTERS = 40

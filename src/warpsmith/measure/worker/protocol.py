@@ -6,15 +6,14 @@ This is the one seam between deciding and measuring. A question's identity is th
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
 from warpsmith.contracts.base import Contract, Settings, Sha256
 from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.counters import Counters, Durations
 from warpsmith.contracts.device import DeviceFacts, Environment, TargetGpu
 from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.measurement import (
@@ -22,8 +21,6 @@ from warpsmith.contracts.measurement import (
     Compilation,
     Contender,
     Correctness,
-    Counters,
-    Durations,
     HostTime,
     Memories,
     SourceRef,
@@ -33,9 +30,7 @@ from warpsmith.contracts.measurement import (
 )
 from warpsmith.contracts.sanitizing import Sanitization, SanitizerTool
 from warpsmith.contracts.target import TargetSpec
-
-#: Raise when the meaning of a question or an answer changes: stored answers of another version are misses.
-PROTOCOL_VERSION = 2
+from warpsmith.measure.worker.identity import identity_of, without_paths
 
 
 class TargetRef(Contract):
@@ -59,7 +54,7 @@ class Question(Contract):
 
     def portable(self) -> dict[str, Any]:
         """The question as it is stored: no path of any machine in it."""
-        stripped: dict[str, Any] = _without_paths(self.model_dump(mode="json"))
+        stripped: dict[str, Any] = without_paths(self.model_dump(mode="json"))
         return stripped
 
 
@@ -287,22 +282,8 @@ class Worker(Protocol):
     def close(self) -> None: ...
 
 
-def identity_of(portable: Mapping[str, Any], protocol: int = PROTOCOL_VERSION) -> str:
-    """The identity of a question as it is stored, by one version of the protocol."""
-    content = {"protocol": protocol, "question": portable}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def answer_of(worker: Worker, question: AnyQuestion, answer_type: type[Answer]) -> Answer:
     """The worker's answer, of the type that the caller names. Raises WorkerError where there is none."""
     answer = worker.ask(question)
     assert isinstance(answer, answer_type)
     return answer
-
-
-def _without_paths(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_paths(v) for k, v in value.items() if not (k in ("path", "root") and "sha256" in value)}
-    if isinstance(value, list):
-        return [_without_paths(item) for item in value]
-    return value

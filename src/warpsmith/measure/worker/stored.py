@@ -17,16 +17,9 @@ from pydantic import ValidationError
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.device import Environment
 from warpsmith.contracts.errors import Unavailable
+from warpsmith.measure.worker.identity import PROTOCOL_VERSION
 from warpsmith.measure.worker.misses import protocol_of, why_missing
-from warpsmith.measure.worker.protocol import (
-    ANSWER_TYPES,
-    PROTOCOL_VERSION,
-    AnyQuestion,
-    Identify,
-    Worker,
-    WorkerError,
-    WorkerFailure,
-)
+from warpsmith.measure.worker.protocol import ANSWER_TYPES, AnyQuestion, Identify, Worker, WorkerError, WorkerFailure
 
 #: Questions that need no GPU. What they depend on is the compiler alone.
 OFFLINE_KINDS = frozenset({"compile_offline"})
