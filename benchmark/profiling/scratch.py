@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import subprocess
@@ -78,4 +79,6 @@ def scratch_project(repository: Path, kernels: Sequence[str]) -> Iterator[Scratc
             shutil.copy(repository / "benchmark" / "profiling" / "as_profiled.py", root / _TARGETS / f"{kernel}.py")
         if has_liger := installed_folder() is not None:
             copy_installed(root)
+        # Workers are confined and may not write bytecode: without it each would compile all that it imports.
+        compileall.compile_dir(root, quiet=2)
         yield ScratchProject(root, has_liger)

@@ -110,6 +110,31 @@ def test_an_output_in_an_inputs_memory_is_compared_as_it_was_returned(gate: Any)
     assert {each.mutant for each in found if not each.refused} == set()
 
 
+class DoubledInPlace(torch.autograd.Function):
+    """Its gradient lies in the memory of the incoming one."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        return dy.mul_(2.0)
+
+
+def test_a_gradient_in_the_memory_of_an_output_gradient_is_compared_as_it_was_returned(gate: Any) -> None:
+    found = of(
+        gate,
+        lambda inputs: DoubledInPlace.apply(inputs["x"]),
+        reference=doubled,
+        differentiable=("x",),
+        overwrites=("the gradient of output 0",),
+    )
+
+    assert {each.part for each in found} == {"output", "gradient of x"}
+    assert {(each.part, each.mutant) for each in found if each.passed} == set()
+
+
 def test_a_mutant_that_is_the_result_to_the_bit_is_no_hole_however_long_the_tail_of_its_errors(gate: Any) -> None:
     def with_a_tail(inputs: Inputs) -> Tensor:
         scale = torch.full_like(inputs["x"], 2.0)

@@ -128,11 +128,14 @@ class Trial:
         return self.kept(self.backward(implementation, self.forward(implementation, within), within))
 
     def kept(self, results: Results) -> Results:
-        """Results that lie in an input's memory, elsewhere: what restores the input leaves them as they are."""
+        """Results that lie in the memory of an input or of an output gradient, elsewhere: restoring leaves them be."""
         return {
-            name: part.clone() if part is not None and self.memory.owner(part) is not None else part
+            name: part.clone() if part is not None and self._is_restored(part) else part
             for name, part in results.items()
         }
+
+    def _is_restored(self, part: Tensor) -> bool:
+        return any(memory.owner(part) is not None for memory in (self.memory, self.gradient_memory))
 
     def refill(self, seed: int) -> None:
         """Other random values, in the same tensors at the same addresses."""
