@@ -141,20 +141,15 @@ def test_a_predicted_profile_lists_what_to_try_without_a_gain_and_survives_json(
         "cache_hints",
     ]
     assert {(r.predicted_low, r.predicted_high) for r in profile.recommendations} == {(1.0, 1.0)}
-    assert all("Nothing was run" in r.why for r in profile.recommendations)
+    assert all("othing was run" in r.why for r in profile.recommendations)
     assert Profile.model_validate_json(profile.model_dump_json()) == profile
 
 
-def test_predicted_opportunities_have_no_price_and_are_ordered_by_how_sure_they_are(made: Any) -> None:
+def test_opportunities_have_no_price_where_nothing_was_timed(made: Any) -> None:
     profile = whole(made)
-    backward = [p for p in profile.opportunities if p.mode is Mode.BACKWARD]
 
-    assert [p.opportunity.line for p in backward] == [30, 12, 13]
-    assert {(p.low_us, p.high_us, p.predicted_low, p.predicted_high, p.case) for p in profile.opportunities} == {
-        (0.0, 0.0, 1.0, 1.0, None)
-    }
-    assert {p.basis for p in profile.opportunities} == {"not priced: nothing was run"}
-    assert [p.mode for p in profile.opportunities] == [Mode.BACKWARD] * 3 + [Mode.FULL] * 3
+    assert profile.opportunities == ()
+    assert {opportunity.line for opportunity in profile.audit.opportunities} >= {12, 13, 30}
 
 
 def test_the_expected_variants_of_a_prediction_say_that_nothing_was_run(made: Any) -> None:

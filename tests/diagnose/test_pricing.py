@@ -15,7 +15,7 @@ from warpsmith.contracts.profile import PricedOpportunity
 from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.price_rules import Gain
-from warpsmith.diagnose.pricing import BY_APPLICABILITY, priced_opportunities, prices
+from warpsmith.diagnose.pricing import priced_opportunities, prices
 from warpsmith.diagnose.roofline import baselines
 
 BACKWARD = "_backward_kernel"
@@ -143,18 +143,18 @@ def test_a_pass_in_which_no_fill_ran_has_none_to_save(made: Any) -> None:
 
 
 def test_a_fill_seen_at_one_case_is_scaled_to_another_by_bytes(made: Any) -> None:
-    seen, other = made.case(8192, 8192), made.case(4096, 8192)
+    seen, other = made.case(4096, 8192), made.case(8192, 8192)
     evidence = liger(
         made,
         seen,
-        182.0,
+        91.0,
         made.opportunity(ZEROED, "backward"),
-        durations=(made.durations(seen, Mode.BACKWARD, FILL=40.0, _backward_kernel=142.0),),
+        durations=(made.durations(seen, Mode.BACKWARD, FILL=20.0, _backward_kernel=71.0),),
     )
     both = made.evidence(
         made.spec(seen, other, modes=(Mode.BACKWARD,)),
         *evidence.timings,
-        made.timing(other, Mode.BACKWARD, {"original": 0.091}),
+        made.timing(other, Mode.BACKWARD, {"original": 0.182}),
         device=evidence.device,
         audit=evidence.audit,
         durations=evidence.durations,
@@ -162,12 +162,12 @@ def test_a_fill_seen_at_one_case_is_scaled_to_another_by_bytes(made: Any) -> Non
 
     (alone,), (found,) = priced(evidence), priced(both)
 
-    assert alone.low_us == pytest.approx(0.8 * 40)
+    assert alone.low_us == pytest.approx(0.8 * 20)
     assert found.low_us == pytest.approx((0.8 * 40 + 0.8 * 20) / 2)
-    assert alone.basis == "the time of the fill beside the kernel, which goes: 40.0 us"
+    assert alone.basis == "the time of the fill beside the kernel, which goes: 20.0 us"
     assert (
         found.basis
-        == "the time of the fill beside the kernel, which goes: 20.0 us, scaled by bytes from 8192x8192-bf16"
+        == "the time of the fill beside the kernel, which goes: 40.0 us, scaled by bytes from 4096x8192-bf16"
     )
 
 
@@ -278,7 +278,7 @@ def test_what_one_of_two_kernels_may_save_is_its_part_of_the_headroom(made: Any)
     assert part.high_us == pytest.approx(0.3 * (headroom_us - 40) * 0.75)
 
 
-def test_full_may_save_what_its_passes_may_and_comes_after_them(made: Any) -> None:
+def test_full_has_no_price_beside_those_of_its_passes(made: Any) -> None:
     case = made.case(8192, 4096)
     shares = {Mode.FORWARD: 0.6, Mode.BACKWARD: 0.4, Mode.FULL: 0.47}
     evidence = made.evidence(
@@ -291,12 +291,8 @@ def test_full_may_save_what_its_passes_may_and_comes_after_them(made: Any) -> No
     )
 
     found = priced(evidence, Mode.FULL)
-    by_mode = {(p.mode, p.opportunity.line): p for p in found}
 
-    assert [p.mode for p in found if p.mode is Mode.FULL] == [p.mode for p in found][-2:]
-    assert by_mode[Mode.FULL, 9].high_us == pytest.approx(by_mode[Mode.BACKWARD, 9].high_us)
-    assert by_mode[Mode.FULL, 3].high_us == pytest.approx(by_mode[Mode.FORWARD, 3].high_us)
-    assert by_mode[Mode.FULL, 9].predicted_high < by_mode[Mode.BACKWARD, 9].predicted_high
+    assert {(p.mode, p.opportunity.line) for p in found} == {(Mode.FORWARD, 3), (Mode.BACKWARD, 9)}
 
 
 def test_the_passes_of_the_goal_come_first_and_the_best_of_them_before_the_others(made: Any) -> None:
@@ -364,7 +360,3 @@ def test_a_gain_within_limits_is_in_order(low: float, high: float, most: float) 
     found = Gain(low, high, "").within(most)
 
     assert 0 <= found.low_us <= found.high_us <= max(0.0, most)
-
-
-def test_every_kind_has_its_place_in_the_order_without_prices() -> None:
-    assert sorted(BY_APPLICABILITY) == sorted(OpportunityKind)

@@ -11,7 +11,7 @@ import measured_fixtures as measured
 import profile_fixtures as profiles
 import pytest
 
-from warpsmith.cli.flow import DETAILS
+from warpsmith.cli.profile_page import DETAILS
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.profile import Bottleneck, Profile

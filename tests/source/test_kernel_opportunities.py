@@ -366,7 +366,7 @@ def test_a_count_that_a_helper_of_another_module_gives_is_an_sm_count(helper: st
 
     (said,) = found(source, OpportunityKind.ONE_PROGRAM_PER_SM)
 
-    assert (said.function, said.line) == ("host", 17)
+    assert (said.function, said.line) == ("_kernel", 17)
     assert scan(source).launches[0].grid == "(count,)"
 
 

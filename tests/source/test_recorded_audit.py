@@ -31,7 +31,7 @@ def test_what_strategies_work_on_comes_first_and_what_is_for_a_person_after_it()
         ("unpipelined_loop", "_rms_norm_backward_kernel", 100),
         ("stream_once", "_rms_norm_backward_kernel", 101),
         ("stepped_warps", "rms_norm_forward", 132),
-        ("one_program_per_sm", "rms_norm_backward", 162),
+        ("one_program_per_sm", "_rms_norm_backward_kernel", 162),
         ("needless_initialisation", "rms_norm_backward", 166),
         ("stepped_warps", "rms_norm_backward", 167),
         ("contiguous_copy", "rms_norm", 256),

@@ -74,7 +74,7 @@ def test_every_opportunity_is_found_at_its_line() -> None:
     assert found == {
         (OpportunityKind.UNPIPELINED_LOOP, "_norm_kernel", 12),
         (OpportunityKind.STREAM_ONCE, "_norm_kernel", 13),
-        (OpportunityKind.ONE_PROGRAM_PER_SM, "host", 26),
+        (OpportunityKind.ONE_PROGRAM_PER_SM, "_norm_kernel", 26),
         (OpportunityKind.NEEDLESS_INITIALISATION, "host", 27),
         (OpportunityKind.STEPPED_WARPS, "host", 28),
     }

@@ -119,8 +119,8 @@ class ModeProfile(Contract):
 
 
 class PricedOpportunity(Contract):
-    """An opportunity with what it may bring in one mode: microseconds a call, weighted over the tuning cases, and the
-    speed-up of that mode. Predicted, by the rule in `basis`; the largest gain at one case is told with it.
+    """An opportunity with what it may bring in one pass: microseconds a call, weighted over the tuning cases, and the
+    speed-up of that pass. Predicted, by the rule in `basis`; the case at which most is saved is told with its speed-up.
     """
 
     opportunity: Opportunity

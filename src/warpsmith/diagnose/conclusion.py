@@ -32,7 +32,8 @@ def conclusion(found: Bottleneck, at: Sequence[Place], place: Place, seen: Throu
     at_most = f", at most {most.headroom_us:.1f} us, at {most.case.name}" if len(at) > 1 and left_us > 0 else ""
     left = f"{left_us:.1f} us of a call {'are' if left_us >= 1.05 else 'is'} left to win{at_most}"
     if found is Bottleneck.NEAR_PEAK:
-        told = f"Near its peak, at {share:.0%} of the measured ceiling: stop here. Only {left}."
+        rest = f"Only {left}." if left_us >= 0.05 else "Nothing is left to win."
+        told = f"Near its peak, at {share:.0%} of the measured ceiling: stop here. {rest}"
     else:
         why = _why(found, place, seen, evidence)
         told = f"{_sentence(CLASS_TOLD[found])}: {why} at {place.case.name}. At {share:.0%} of its ceiling, {left}."

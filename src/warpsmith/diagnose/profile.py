@@ -10,7 +10,7 @@ from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.expected import expected_variants
 from warpsmith.diagnose.observations import observations
 from warpsmith.diagnose.overhead import launch_overheads
-from warpsmith.diagnose.pricing import priced_opportunities, prices, unpriced_opportunities
+from warpsmith.diagnose.pricing import priced_opportunities, prices
 from warpsmith.diagnose.recommend import recommend
 from warpsmith.diagnose.roofline import baselines
 
@@ -51,7 +51,7 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
         launch_overheads=overheads,
         no_launch_overhead=dict(evidence.no_host_time),
         durations=evidence.durations,
-        opportunities=priced_opportunities(found, goal) if measured else unpriced_opportunities(evidence, modes, goal),
+        opportunities=priced_opportunities(found, goal),
         settings_probes=evidence.probes,
         device_notes=evidence.device_notes,
     )

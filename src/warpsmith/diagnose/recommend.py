@@ -27,7 +27,7 @@ REWRITES: dict[str, OpportunityKind] = {
     "pipelined_loop": OpportunityKind.UNPIPELINED_LOOP,
     "cache_hints": OpportunityKind.STREAM_ONCE,
 }
-UNMEASURED = "Nothing was run, so no gain is predicted"
+UNMEASURED = "nothing was run, so no gain is predicted"
 
 #: Microseconds of a call of a pass at a place, at least and at most.
 Saved = tuple[float, float]
@@ -156,7 +156,7 @@ def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Seque
     found = list(dict.fromkeys(o for p in usable for o in spots[p.profile.mode]))
     low, high = _predicted(passes, usable, lambda p, case: p.saved_by((kind,), case) or (0.0, 0.0))
     told = "; ".join(f"line {o.line}: {o.what}" for o in found)
-    unmeasured = "" if evidence.is_measured else f" {UNMEASURED}."
+    unmeasured = "" if evidence.is_measured else f" {UNMEASURED[0].upper()}{UNMEASURED[1:]}."
     return Recommendation(
         strategy=name,
         why=f"{told}. {found[0].why[0].upper()}{found[0].why[1:]}.{unmeasured}",

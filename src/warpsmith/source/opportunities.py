@@ -120,7 +120,7 @@ def _one_program_per_sm(reading: Reading, sites: Sequence[Site]) -> Iterator[Opp
         if loops:
             yield Opportunity(
                 kind=OpportunityKind.ONE_PROGRAM_PER_SM,
-                function=site.launch.host_function,
+                function=jit.name,
                 line=site.line,
                 what=f"the grid of {jit.name} follows the SM count, and the loop in line {loops[0].lineno} reduces",
                 why="a program waits for a row's loads and its reduction before the next row, and one program leaves "
