@@ -184,7 +184,7 @@ def test_another_target_gpu_is_compiled_for_beside_the_profile_that_is_there(pro
     assert ended.exit_code == ExitCode.DONE, ended.err
     shown = Profile.model_validate_json(ended.out)
     assert shown.offline is not None and shown.offline.gpu.name == "NVIDIA A100-SXM4-80GB"
-    assert set(shown.offline.launches) == set(stored.launches) and shown.offline.unavailable is None
+    assert set(shown.offline.launches) >= set(stored.launches) and shown.offline.unavailable is None
     assert any("asked for NVIDIA A100-SXM4-80GB" in note for note in shown.device_notes)
     assert shown.model_copy(update={"offline": None, "device_notes": ()}) == stored
     assert contents(profiled.root) == before

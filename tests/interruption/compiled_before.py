@@ -16,7 +16,7 @@ KIND = "compile_offline"
 
 def asked(question: dict[str, Any]) -> str:
     """What the answer depends on: the source by its content, wherever it and the target lie."""
-    fields = {name: question[name] for name in ("case", "mode", "seed", "gpu")}
+    fields = {name: question[name] for name in ("case", "mode", "seed", "gpu", "settings")}
     return json.dumps({**fields, "source": question["source"]["sha256"]}, sort_keys=True)
 
 

@@ -29,6 +29,16 @@ def test_the_pages_that_a_person_judges_by_are_made_again_byte_for_byte(optimize
     assert [page.read_bytes() for page in pages] == before
 
 
+def test_the_roofline_comes_back_with_the_page_that_shows_it(profiled: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Path] = []
+    monkeypatch.setattr("warpsmith.report.roofline.save_roofline", lambda profile, directory: drawn.append(directory))
+    ensure_pages(profiled.workspace)
+    assert drawn == []
+    profiled.workspace.profile_page.unlink()
+    ensure_pages(profiled.workspace)
+    assert drawn == [profiled.workspace.plots]
+
+
 def test_a_yes_counts_again_once_the_page_that_it_was_given_for_is_back(optimized: Run) -> None:
     optimized.ask_for(autonomous=False)
     approve(optimized.workspace, Gate.FINALIZE, from_terminal=False)

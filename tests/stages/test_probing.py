@@ -14,6 +14,7 @@ from warpsmith.contracts.profile import Profile
 from warpsmith.device.known_gpus import target_gpu_of
 from warpsmith.measure.worker.protocol import CompileOffline
 from warpsmith.search import pruning
+from warpsmith.stages import probing
 from warpsmith.stages.probing import LIMIT_S
 from warpsmith.stages.profiler import profile
 
@@ -93,7 +94,17 @@ def test_what_would_take_long_is_left_out_and_told(run: Run) -> None:
     session.clock = lambda: next(seconds)
     assert [probe.knob for probe in profile(session).settings_probes] == [f"{FORWARD}.num_stages"]
     left = f"{BACKWARD}.num_stages backward, {FORWARD}.num_warps forward, {BACKWARD}.num_warps backward"
-    assert f"compiling takes long here: not tried were {left}" in run.told.lines
+    assert f"not tried, to end in time: {left}" in run.told.lines
+
+
+def test_no_more_settings_are_compiled_than_a_profile_has_time_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "MOST_SETTINGS", 10)
+    assert [probe.knob for probe in run.profile().settings_probes] == [
+        f"{FORWARD}.num_stages",
+        f"{BACKWARD}.num_stages",
+    ]
+    left = f"{FORWARD}.num_warps forward, {BACKWARD}.num_warps backward"
+    assert f"not tried, to end in time: {left}" in run.told.lines
 
 
 def test_a_profile_that_was_cut_off_compiles_only_what_is_missing(profiled: Run) -> None:

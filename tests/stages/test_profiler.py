@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from simulated_gpu import CASES, killed_by_torch
 from simulated_kernel import BACKWARD, FORWARD
@@ -13,6 +15,7 @@ from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.mutants import MutantCheck
 from warpsmith.contracts.profile import Bottleneck, Profile
 from warpsmith.measure.worker.protocol import Time, WorkerError
+from warpsmith.stages import profiler
 from warpsmith.workspace.documents import read_document
 
 #: Of the tuning cases the one that moves the fewest bytes.
@@ -121,6 +124,14 @@ def test_an_original_that_kills_the_worker_by_itself_ends_the_profile(run: Run) 
     run.gpu.worker_failure = lambda question: "signal 11" if question.kind == "time" else None
     with pytest.raises(WorkerError, match="signal 11"):
         run.profile()
+
+
+def test_the_roofline_is_drawn_before_the_profile_counts_as_made(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[str, Path, bool]] = []
+    there = run.workspace.profile.exists
+    monkeypatch.setattr(profiler, "save_roofline", lambda found, into: drawn.append((found.kernel, into, there())))
+    run.profile()
+    assert drawn == [("rms_norm", run.workspace.plots, False)]
 
 
 def test_the_snapshot_is_the_production_file_and_the_production_file_is_untouched(profiled: Run) -> None:

@@ -19,7 +19,7 @@ Device = Annotated[
 ]
 OnlyGpu = Annotated[str | None, typer.Option("--device", help="GPU: auto, an index, or a UUID.")]
 TargetGpu = Annotated[
-    str | None, typer.Option(help="Also compile for this GPU without having it, such as H200 or RTX 4090.")
+    str | None, typer.Option(help="A GPU to compile for without having it, or to predict for: H200, RTX 4090, hopper.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move the run that is there to history and begin anew.")]
 Cache = Annotated[

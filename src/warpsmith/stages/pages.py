@@ -43,7 +43,7 @@ def ensure_pages(workspace: Workspace) -> None:
 
 
 def ensure_page(workspace: Workspace, page: Path) -> None:
-    """Makes profile.md or comparison.md again from its document, byte for byte, where it is gone.
+    """Makes profile.md or comparison.md again from its document, byte for byte, where it is gone; with its plot.
 
     Raises UsageError where the document is missing or damaged, and for a report, which holds what no document does;
     Unavailable where the page cannot be written.
@@ -61,6 +61,10 @@ def ensure_page(workspace: Workspace, page: Path) -> None:
             next_command=f"{_put_aside(result)} && warpsmith finalize {kernel}",
         )
     write_text(page, _rendered(workspace, document))
+    if isinstance(document, Profile):
+        from warpsmith.report.roofline import save_roofline  # as `_rendered`
+
+        save_roofline(document, workspace.plots)
 
 
 def expect_named_files(workspace: Workspace, search: SearchResult) -> None:

@@ -1,6 +1,6 @@
-"""A profile where there is neither a GPU nor a recording: what the source, the cost model and the compiler say.
+"""Where nothing is run: a session whose worker sees no GPU, and what it compiles beside a profile that is there.
 
-Owns that nothing is run for it: its session has a worker that sees no GPU, and a store of its own run's answers alone.
+Its store is its own run's and holds a description and compilations alone: no prediction stands beside a measurement.
 """
 
 from __future__ import annotations
@@ -8,27 +8,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
-from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.device import TargetGpu
-from warpsmith.contracts.profile import OfflineCompilation, Profile
+from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
-from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.known_gpus import known_gpu
 from warpsmith.device.notes import device_notes
-from warpsmith.device.predicted import predicted_facts
-from warpsmith.diagnose.evidence import Evidence
 from warpsmith.measure.worker.process import ProcessWorker
 from warpsmith.measure.worker.protocol import Identify
 from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.discover import find_target
-from warpsmith.stages.machine import software
 from warpsmith.stages.offline import compile_offline
-from warpsmith.stages.preflight import preflight_without_running
-from warpsmith.stages.probing import probe_settings
 from warpsmith.stages.session import NO_GPU, Progress, Session, source_ref, target_ref
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
@@ -36,9 +28,6 @@ from warpsmith.workspace.store import MeasurementStore
 
 #: What a profile is predicted for where no GPU is named.
 DEFAULT_GPU = "hopper"
-
-#: What a person is told step by step.
-STEPS = 3
 
 
 @contextmanager
@@ -78,27 +67,3 @@ def compiled_beside(
 def gpu_of(request: Request) -> TargetGpu:
     """The GPU that is predicted for. Raises UsageError where it is not known any more."""
     return known_gpu(request.target_gpu or DEFAULT_GPU)
-
-
-def predict(session: Session, spec: TargetSpec, audit: SourceAudit) -> tuple[Evidence, OfflineCompilation]:
-    """What there is to diagnose by without running anything. Raises PreflightError where the source cannot be loaded.
-
-    Launches that cannot be had without a GPU are a reason in the compilation, and no error.
-    """
-    gpu = gpu_of(session.request)
-    device = predicted_facts(gpu, **asdict(software(session)))
-    preflight_without_running(session, spec, gpu)
-    session.progress.step(f"compiling for {gpu.name}", 2, of=STEPS)
-    offline = compile_offline(session, spec, session.original, gpu)
-    session.progress.step("what each launch setting changes of the code", 3, of=STEPS)
-    probes = probe_settings(session, session.bench(spec, device), audit, offline.launches, gpu)
-    evidence = Evidence(
-        spec=spec,
-        device=device,
-        audit=audit,
-        launches=offline.launches,
-        timings=(),
-        probes=probes,
-        device_notes=device_notes(gpu, device, None),
-    )
-    return evidence, offline

@@ -29,9 +29,11 @@ from warpsmith.stages.timings import heaviest_tuning_case
 #: In this order: stages may well change nothing, warps seldom. Blocks are left out, for every size gives other code.
 PROBED = (KnobKind.NUM_STAGES, KnobKind.LOOP_STAGES, KnobKind.NUM_WARPS)
 
-#: Chosen: a look at the compiler beside a profile must not take longer than the rest of a profile with no GPU. All of
-#: it takes 2 s for a row kernel, 10 s for a matrix product (triton 3.7.1, one core of a small virtual machine).
-LIMIT_S = 6.0
+#: Chosen: a look at the compiler beside a profile. As many are compiled in 3 s of a row kernel, in 25 s of a matrix
+#: product (triton 3.7.1, one core of a small virtual machine); a matrix product of the library has 22.
+MOST_SETTINGS = 48
+#: Chosen, against a source that the compiler chews on: what is profiled must not depend on how fast a machine is.
+LIMIT_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -44,30 +46,33 @@ class _Probed:
     source: SourceRef
     launches: Sequence[LaunchRecord]
 
+    def __str__(self) -> str:
+        return f"{self.knob.id} at {self.case.name} {self.mode.value}"
+
 
 def probe_settings(
     session: Session, bench: Bench, audit: SourceAudit, launches: Launches, gpu: TargetGpu
 ) -> tuple[SettingsProbe, ...]:
     """Each tunable number of warps or stages, alone, at the heaviest tuning case of each pass that has such launches.
 
-    What is not begun LIMIT_S after the first answer, for which a process has to start, is left out, and told.
+    What is beyond MOST_SETTINGS, or not begun LIMIT_S after the first answer, is left out and told.
     """
     found: list[SettingsProbe] = []
     todo = sorted(_to_probe(session, bench, audit, launches), key=lambda probed: PROBED.index(probed.knob.kind))
-    began_s: float | None = None
+    settings, began_s = 0, None
     for index, probed in enumerate(todo):
-        name = f"{probed.knob.id} at {probed.case.name} {probed.mode.value}"
-        if began_s is not None and session.clock() - began_s > LIMIT_S:
+        settings += len(VALUES[probed.knob.kind])
+        if settings > MOST_SETTINGS or (began_s is not None and session.clock() - began_s > LIMIT_S):
             left = ", ".join(f"{each.knob.id} {each.mode.value}" for each in todo[index:])
-            bench.report(f"compiling takes long here: not tried were {left}")
+            bench.report(f"not tried, to end in time: {left}")
             break
-        bench.report(f"{name} for {gpu.name}", index, len(todo))
+        bench.report(f"{probed} for {gpu.name}", index, len(todo))
         try:
             found.append(_probe(bench, probed, gpu))
         except WorkerError as error:
-            bench.report(f"{name}: {error.failure.in_a_line}")
+            bench.report(f"{probed}: {error.failure.in_a_line}")
         except NotRecorded:
-            bench.report(f"{name}: was not tried")
+            bench.report(f"{probed}: was not tried")
         began_s = session.clock() if began_s is None else began_s
     return tuple(found)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts, TargetGpu
@@ -11,27 +13,34 @@ from warpsmith.contracts.profile import OfflineCompilation, Profile
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.known_gpus import known_gpu, target_gpu_of
 from warpsmith.device.notes import device_notes
+from warpsmith.device.predicted import predicted_facts
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.profile import assemble
 from warpsmith.project.snapshot import file_sha256, read_source
 from warpsmith.report.pages import render_profile
 from warpsmith.report.roofline import save_roofline
 from warpsmith.report.tables import baseline_frame, to_csv
-from warpsmith.stages import prediction
 from warpsmith.stages.baselines import measure_baselines
 from warpsmith.stages.counting import count_or_time
 from warpsmith.stages.guarding import guard
 from warpsmith.stages.inspecting import inspect
-from warpsmith.stages.machine import listed_gpus
+from warpsmith.stages.machine import listed_gpus, software
 from warpsmith.stages.offline import compile_offline
-from warpsmith.stages.preflight import preflight_correctness, preflight_files, preflight_launches, preflight_source
+from warpsmith.stages.prediction import gpu_of
+from warpsmith.stages.preflight import (
+    preflight_correctness,
+    preflight_files,
+    preflight_launches,
+    preflight_source,
+    preflight_without_running,
+)
 from warpsmith.stages.probing import probe_settings
 from warpsmith.stages.session import Session
 from warpsmith.workspace.documents import write_bytes, write_document, write_text
 from warpsmith.workspace.layout import Workspace
 
 #: What a person is told step by step, and one more where code is compiled for a GPU that is not there.
-STEPS = 6
+STEPS, PREDICTED_STEPS = 6, 3
 
 
 def profile(session: Session) -> Profile:
@@ -43,7 +52,7 @@ def profile(session: Session) -> Profile:
     _snapshot(session, spec)
     guard(session, spec)
     audit = preflight_source(read_source(session.workspace.original), spec)
-    observed = prediction.predict if session.request.predicted else _measure
+    observed = _predict if session.request.predicted else _measure
     evidence, offline = observed(session, spec, audit)
     result = assemble(evidence, session.request, session.origin(evidence.device))
     result = result.model_copy(update={"offline": offline})
@@ -85,6 +94,30 @@ def _measure(session: Session, spec: TargetSpec, audit: SourceAudit) -> tuple[Ev
     return evidence, offline
 
 
+def _predict(session: Session, spec: TargetSpec, audit: SourceAudit) -> tuple[Evidence, OfflineCompilation | None]:
+    """What source, cost model and compiler tell without running anything. Raises PreflightError.
+
+    Launches that cannot be had without a GPU are a reason in the compilation, and no error.
+    """
+    gpu = gpu_of(session.request)
+    device = predicted_facts(gpu, **asdict(software(session)))
+    preflight_without_running(session, spec, gpu)
+    session.progress.step(f"compiling for {gpu.name}", 2, of=_steps(session))
+    offline = compile_offline(session, spec, session.original, gpu)
+    session.progress.step("what each launch setting changes of the code", 3, of=_steps(session))
+    probes = probe_settings(session, session.bench(spec, device), audit, offline.launches, gpu)
+    evidence = Evidence(
+        spec=spec,
+        device=device,
+        audit=audit,
+        launches=offline.launches,
+        timings=(),
+        probes=probes,
+        device_notes=device_notes(gpu, device, None),
+    )
+    return evidence, offline
+
+
 def _compiled_for_another(session: Session, spec: TargetSpec, device: DeviceFacts) -> OfflineCompilation | None:
     """For the GPU that was asked for, or on replay the one that was recorded: a GPU's own code is known by itself."""
     replayed = session.request.recording is not None
@@ -116,7 +149,7 @@ def _write(workspace: Workspace, evidence: Evidence, result: Profile) -> None:
 def _steps(session: Session) -> int:
     request = session.request
     if request.predicted:
-        return prediction.STEPS
+        return PREDICTED_STEPS
     return STEPS + int(request.target_gpu is not None or request.recording is not None)
 
 
