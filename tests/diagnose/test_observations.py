@@ -100,15 +100,6 @@ def test_a_knob_that_changes_no_machine_code_anywhere_is_told(made: Any) -> None
     ]
 
 
-def test_what_a_reader_must_know_of_the_gpu_is_told_last(made: Any) -> None:
-    case = made.case(8192, 4096)
-    evidence = made.evidence(
-        made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), device_notes=("hopper was asked for, this is Ada",)
-    )
-
-    assert observed(evidence, [Mode.FORWARD])[-1] == "hopper was asked for, this is Ada"
-
-
 def test_a_bend_is_between_neighbours_along_the_plot_axis(made: Any) -> None:
     shares = {(8192, 2048): 0.60, (8192, 4096): 0.62, (4096, 8192): 0.45, (2048, 16384): 0.40}
     cases = [made.case(*sizes) for sizes in shares]

@@ -160,4 +160,4 @@ def test_the_expected_variants_of_a_prediction_say_that_nothing_was_run(made: An
 
 
 def test_a_prediction_makes_no_sentence_about_time(made: Any) -> None:
-    assert whole(made).observations == ("compiled for a GPU that is not here",)
+    assert (whole(made).observations, whole(made).device_notes) == ((), ("compiled for a GPU that is not here",))

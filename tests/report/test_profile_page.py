@@ -134,11 +134,19 @@ def _uncounted() -> Profile:
 def test_where_nothing_promises_anything_the_page_says_to_stop(gain: float | None) -> None:
     (first, _) = profiles.recommendations()
     found = () if gain is None else (first.model_copy(update={"predicted_low": gain, "predicted_high": gain}),)
-    told = render_profile(profiles.profile(recommendations=found, observations=()))
+    peak = tuple(m.model_copy(update={"bottleneck": Bottleneck.NEAR_PEAK}) for m in profiles.mode_profiles())
+    told = render_profile(profiles.profile(recommendations=found, observations=(), modes=peak))
 
     assert "**Nothing is recommended**: stop here." in told
     assert "Do first" not in told
     assert "## Observations" not in told
+
+
+def test_where_something_is_left_but_no_strategy_promises_it_the_page_does_not_say_to_stop() -> None:
+    told = render_profile(profiles.profile(recommendations=()))
+
+    assert "**No strategy applies**" in told
+    assert "Nothing is recommended" not in told
 
 
 @every_kind
@@ -183,7 +191,7 @@ def test_a_predicted_page_says_first_that_nothing_was_run_and_for_which_gpu() ->
     assert "Ceilings: the data sheet's peaks, which no kernel reaches." in first_screen(profiles.predicted_profile())
     assert "| backward | **latency bound** | compiled code | 5.24 to 83.89 µs |" in page
     assert "What it brings is not predicted, as nothing was timed." in page
-    assert "`warpsmith profile rms_norm --fresh`" in page
+    assert "`warpsmith profile rms_norm`" in page
     assert "approve" not in page
 
 

@@ -33,7 +33,6 @@ def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Se
         *_faster_providers(evidence.spec, passes, baselines),
         *_tails(evidence, passes),
         *_inert(evidence.probes),
-        *evidence.device_notes,
     )
 
 

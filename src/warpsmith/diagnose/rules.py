@@ -50,9 +50,10 @@ def class_of(share: float, seen: Throughputs, waves: float | None, looping: bool
 def predicted_class(compute_heavy: bool, waves: float | None, looping: bool, resident: float | None) -> Bottleneck:
     """With nothing run: a grid too small, a row loop that fills few of an SM's warps, else the nearer ceiling.
 
+    Few warps are enough for a loop over tiles that multiplies matrices: it has its own work to hide latency behind.
     `resident` is the share of an SM's warps that the emptiest grid fills, None where no launch is known.
     """
-    if looping and resident is not None and resident < LOW_OCCUPANCY:
+    if looping and not compute_heavy and resident is not None and resident < LOW_OCCUPANCY:
         return Bottleneck.LATENCY_BOUND
     if not looping and waves is not None and waves < 1:
         return Bottleneck.GRID_TOO_SMALL

@@ -67,7 +67,8 @@ def _against(launch: LaunchRecord, seen: LaunchRecord | None, how: str) -> str:
     if seen is None:
         return f"not {how}"
     ours, theirs = _told(launch), _told(seen)
-    return "; ".join(f"{n} {ours[n]}, {how} {theirs[n]}" for n in ours if ours[n] != theirs[n]) or "same"
+    differing = [n for n in ours if ours[n] != theirs.get(n)]
+    return "; ".join(f"{n} {ours[n]}, {how} {theirs.get(n, 'without it')}" for n in differing) or "same"
 
 
 def _told(launch: LaunchRecord) -> dict[str, str]:

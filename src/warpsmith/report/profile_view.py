@@ -37,6 +37,11 @@ class ModeLine:
     left: str
     least: str | None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something left to win."""
+        return self.profile.bottleneck is not Bottleneck.NEAR_PEAK
+
 
 @dataclass(frozen=True)
 class OpportunityLine:
