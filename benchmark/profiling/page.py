@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from profiling.claims import Claim
 from profiling.gains import Grid, Prediction, predictions
 from profiling.kept import Kept
+from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import PricedOpportunity
 from warpsmith.report import quantities
 
@@ -99,7 +100,7 @@ def _pass(row: Row) -> Cells:
         quantities.percent(row.share),
         quantities.MISSING if row.headroom_us is None else quantities.time(row.headroom_us / 1e3),
         rule if row.by_ncu in (None, row.bottleneck) else f"{rule}, differs",
-        ", ".join(map(_opportunity, row.best)) or "none",
+        ", ".join(map(_opportunity, row.best)) or ("those of its passes" if row.mode is Mode.FULL else "none"),
     )
 
 
