@@ -12,6 +12,7 @@ from warpsmith.contracts.case import DType
 from warpsmith.contracts.mutants import MutantCheck
 from warpsmith.contracts.target import Inputs
 from warpsmith.measure.correctness.mutants import mutants
+from warpsmith.measure.correctness.trial import Trial
 from warpsmith.measure.worker.implementation import Implementation
 
 NAMES = {
@@ -133,6 +134,36 @@ def test_a_gradient_in_the_memory_of_an_output_gradient_is_compared_as_it_was_re
 
     assert {each.part for each in found} == {"output", "gradient of x"}
     assert {(each.part, each.mutant) for each in found if each.passed} == set()
+
+
+class WrittenOverTheInput(torch.autograd.Function):
+    """Its gradient is a view of the input, made by the pass forward, over which the pass backward has written."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x.view(-1, x.shape[-1]))
+        return x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        (rows,) = ctx.saved_tensors
+        rows.data.copy_(dy.view(rows.shape) * 2.0)
+        return rows.view(dy.shape)
+
+
+def test_a_gradient_that_was_written_over_its_input_can_be_read_and_poisoned_after_the_input_has_changed(
+    gate: Any,
+) -> None:
+    target = gate.target(reference=doubled, differentiable=("x",), overwrites=("x",))
+    side = Implementation("original", lambda inputs: WrittenOverTheInput.apply(inputs["x"]), lambda: None, None)
+    trial = Trial.of(target, gate.case(), device=torch.device("cpu"), seed=1)
+
+    gradient = trial.backward(side, trial.forward(side))["gradient of x"]
+    trial.refill(2)
+
+    assert gradient is not None
+    assert torch.equal(gradient, trial.inputs["x"])
+    assert gradient.fill_(0.0).double().sum() == 0
 
 
 def test_a_mutant_that_is_the_result_to_the_bit_is_no_hole_however_long_the_tail_of_its_errors(gate: Any) -> None:

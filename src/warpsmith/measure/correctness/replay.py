@@ -32,10 +32,9 @@ class CapturedCall:
 
     def replay(self, trial: Trial) -> Results:
         """The results on what the trial holds now. Whatever a replay does not write reads as NaN."""
-        with torch.no_grad():  # a gradient may be a view of the input whose memory it was written into
-            for tensor in self.results.values():
-                if isinstance(tensor, Tensor) and tensor.is_floating_point():
-                    tensor.fill_(float("nan"))
+        for tensor in self.results.values():
+            if isinstance(tensor, Tensor) and tensor.is_floating_point():
+                tensor.fill_(float("nan"))
         trial.restore()  # after the poison: an output may share memory with an input
         self.graph.replay()
         torch.cuda.synchronize(trial.device)

@@ -120,8 +120,9 @@ class Trial:
                 allow_unused=True,
                 retain_graph=retain,
             )
-        results |= {f"gradient of {n}": g for n, g in zip(self.differentiated, gradients, strict=True)}
-        return results
+        # One that was written over an input may be a view that autograd lets nobody touch once the input has changed.
+        seen = [None if gradient is None else gradient.detach() for gradient in gradients]
+        return results | {f"gradient of {n}": g for n, g in zip(self.differentiated, seen, strict=True)}
 
     def run(self, implementation: Implementation, within: AbstractContextManager[Any] | None = None) -> Results:
         """Outputs and gradients of one call on inputs as they were."""
