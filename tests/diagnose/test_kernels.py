@@ -15,10 +15,10 @@ from warpsmith.diagnose.kernels import (
     is_of,
     kernel_times,
     overhead_us,
+    role,
     scaled,
     share_of_own,
     shares_by_kernel,
-    short_name,
     source_of_times,
 )
 from warpsmith.diagnose.places import sites
@@ -45,7 +45,7 @@ FILL = (
     ],
 )
 def test_a_kernel_of_torch_is_told_by_what_it_does(gpu_function: str, name: str) -> None:
-    assert short_name(gpu_function) == name
+    assert role(gpu_function) == name
 
 
 def test_the_profilers_durations_come_before_ncus(made: Any) -> None:

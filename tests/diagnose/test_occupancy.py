@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from warpsmith.contracts.errors import Unavailable
-from warpsmith.diagnose.occupancy import Occupancy, occupancy
+from warpsmith.diagnose.occupancy import Occupancy, occupancy, tail_share
 
 H100 = (9, 0)
 
@@ -91,30 +91,25 @@ def test_an_unknown_capability_has_no_occupancy(made: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "full_waves", "last_wave_share", "tail_share"),
+    ("blocks", "tail"),
     [
-        (4096, 5, 4096 / 792 - 5, 1 - 4096 / (6 * 792)),
-        (793, 1, 1 / 792, 1 - 793 / (2 * 792)),
-        (2 * 792, 2, 1.0, 0.0),
+        (4096, 1 - 4096 / (6 * 792)),
+        (793, 1 - 793 / (2 * 792)),
+        (2 * 792, 0.0),
         # one wave and less: nothing runs after it
-        (792, 1, 1.0, None),
-        (132, 0, 1 / 6, None),
+        (792, 0.0),
+        (132, 0.0),
     ],
 )
-def test_the_last_wave_tells_what_the_tail_may_cost(
-    made: Any, blocks: int, full_waves: int, last_wave_share: float, tail_share: float | None
-) -> None:
+def test_the_last_wave_tells_what_the_tail_may_cost(made: Any, blocks: int, tail: float) -> None:
     result = found(made, blocks=blocks, registers=39, num_warps=8)
 
-    assert result.full_waves == full_waves
-    assert result.last_wave_share == pytest.approx(last_wave_share)
-    assert result.tail_share == (None if tail_share is None else pytest.approx(tail_share))
+    assert result.waves is not None
+    assert tail_share(result.waves) == pytest.approx(tail)
 
 
-def test_where_no_block_fits_there_is_no_tail_to_tell(made: Any) -> None:
-    result = found(made, shared_bytes=228 * 1024)
-
-    assert (result.full_waves, result.last_wave_share, result.tail_share) == (None, None, None)
+def test_where_no_block_fits_there_are_no_waves_to_tell(made: Any) -> None:
+    assert found(made, shared_bytes=228 * 1024).waves is None
 
 
 def test_each_program_of_a_cluster_counts_all_its_blocks(made: Any) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 
 from warpsmith.contracts.launch import AccessKind, LaunchRecord
 from warpsmith.contracts.profile import EvidenceRow
 from warpsmith.diagnose.evidence import Evidence
-from warpsmith.diagnose.occupancy import Occupancy
+from warpsmith.diagnose.occupancy import Occupancy, tail_share
 from warpsmith.diagnose.places import Site
 from warpsmith.diagnose.rules import TAIL, enough_warps
 
@@ -48,11 +47,6 @@ def distinct(site: Site) -> list[tuple[LaunchRecord, Occupancy]]:
 def resident_share(found: Occupancy) -> float:
     """The share of an SM's warps that the grid fills."""
     return min(found.share, found.share * (found.waves or 0.0))
-
-
-def tail_share(waves: float) -> float:
-    """The share of the last wave's room that stays empty, over all waves: 0.25 of 1.5 waves. 0 up to one wave."""
-    return 0.0 if waves <= 1 else 1 - waves / math.ceil(waves)
 
 
 def _occupancy(record: LaunchRecord, found: Occupancy, source: str) -> EvidenceRow:

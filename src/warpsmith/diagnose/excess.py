@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from warpsmith.contracts.audit import Opportunity, OpportunityKind, SourceAudit
 from warpsmith.diagnose.counted import DRAM_READ, DRAM_WRITE, counted_bytes
 from warpsmith.diagnose.counter_signals import EXCESS
-from warpsmith.diagnose.kernels import is_of, short_name
+from warpsmith.diagnose.kernels import is_of, role
 from warpsmith.diagnose.places import Place
 
 
@@ -42,7 +42,7 @@ def _mover(place: Place, audit: SourceAudit) -> tuple[str, int]:
     by_bytes = sorted(place.rows, key=lambda r: -r.metrics.get(DRAM_READ, 0.0) - r.metrics.get(DRAM_WRITE, 0.0))
     for row in by_bytes:
         for function in audit.jit_functions:
-            if is_of(short_name(row.kernel), frozenset({function.name})):
+            if is_of(role(row.kernel), frozenset({function.name})):
                 return function.name, function.line
     launched = {record.jit_function: record.line for record in place.launches}
     lines = {function.name: function.line for function in audit.jit_functions}

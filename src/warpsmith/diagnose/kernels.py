@@ -6,13 +6,13 @@ Times are the profiler's or ncu's and count only against each other. Must not kn
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.diagnose.counted import DURATION
 from warpsmith.diagnose.places import Site
+from warpsmith.measure.counters.kernel_names import short_name
 
 #: What torch's kernels are known by: parts of their GPU functions' names (ATen/native/cuda), and the profiler's words.
 FILL, COPY = "fill", "copy"
@@ -38,10 +38,10 @@ class KernelTime:
 def kernel_times(site: Site) -> tuple[KernelTime, ...]:
     """The call's launches in order, by the profiler where it was asked, else by ncu; empty where neither told."""
     if site.durations:
-        return tuple(KernelTime(short_name(k.name), statistics.median(k.samples_us)) for k in site.durations)
+        return tuple(KernelTime(role(k.name), statistics.median(k.samples_us)) for k in site.durations)
     if any(DURATION not in row.metrics for row in site.rows):
         return ()
-    return tuple(KernelTime(short_name(row.kernel), row.metrics[DURATION] / 1e3) for row in site.rows)
+    return tuple(KernelTime(role(row.kernel), row.metrics[DURATION] / 1e3) for row in site.rows)
 
 
 def source_of_times(site: Site) -> str:
@@ -51,13 +51,12 @@ def source_of_times(site: Site) -> str:
     return f"ncu {site.ncu_version or ''}".strip() + f", {site.case.name}"
 
 
-def short_name(gpu_function: str) -> str:
-    """A name to read: "fill", "copy", "cast", "sum" or "reduction" of torch, else without template and namespace."""
+def role(gpu_function: str) -> str:
+    """What a kernel of torch is there for: "fill", "copy", "cast", "sum" or "reduction"; any other's own short name."""
     for name, parts in _KNOWN:
         if any(part in gpu_function for part in parts):
             return name
-    plain = re.split(r"[<(]", gpu_function.removeprefix("void "), maxsplit=1)[0]
-    return plain.rsplit("::", maxsplit=1)[-1].strip() or gpu_function
+    return short_name(gpu_function)
 
 
 def shares_by_kernel(times: Sequence[KernelTime]) -> dict[str, float]:

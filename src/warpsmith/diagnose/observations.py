@@ -10,8 +10,9 @@ from warpsmith.contracts.launch import SettingsProbe
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile
 from warpsmith.contracts.target import TargetSpec
-from warpsmith.diagnose.code_signals import distinct, tail_share
+from warpsmith.diagnose.code_signals import distinct
 from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.occupancy import tail_share
 from warpsmith.diagnose.places import places, row_loops, sites
 from warpsmith.diagnose.rules import TAIL
 from warpsmith.diagnose.scaling import bends, largest_size

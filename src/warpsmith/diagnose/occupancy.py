@@ -30,25 +30,14 @@ class Occupancy:
     blocks: int
     waves: float | None
 
-    @property
-    def full_waves(self) -> int | None:
-        return math.floor(self.waves) if self.waves is not None else None
 
-    @property
-    def last_wave_share(self) -> float | None:
-        """How full the last wave is, up to 1."""
-        return self.waves - math.ceil(self.waves) + 1 if self.waves is not None else None
+def tail_share(waves: float) -> float:
+    """What the last wave costs at most, as a share of the kernel's time: 0.25 at 1.5 waves, 0 up to one wave.
 
-    @property
-    def tail_share(self) -> float | None:
-        """What the last wave costs at most, as a share of the kernel's time: 1 - waves / ceil(waves).
-
-        It is the room for blocks that stays empty, if all blocks take the same time. It costs less where an SM that
-        holds fewer blocks runs each of them faster. None up to one wave: there is no tail, all blocks run at once.
-        """
-        if self.waves is None or self.waves <= 1:
-            return None
-        return 1 - self.waves / math.ceil(self.waves)
+    It is the room for blocks that stays empty, if all blocks take the same time: 1 - waves / ceil(waves). It costs less
+    where an SM that holds fewer blocks runs each of them faster.
+    """
+    return 0.0 if waves <= 1 else 1 - waves / math.ceil(waves)
 
 
 def occupancy(compiled: CompiledFacts, grid: Sequence[int], capability: tuple[int, int], sm_count: int) -> Occupancy:
