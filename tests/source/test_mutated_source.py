@@ -59,5 +59,13 @@ def test_a_source_that_python_cannot_walk_is_refused(source: str) -> None:
             assert error.message.startswith("line ")
 
 
+def test_a_number_that_python_reads_and_does_not_write_is_refused() -> None:
+    launched = f"k[(0x{'f' * 5000},)](x, num_warps=0x{'f' * 5000})"
+    source = f"import triton\n\n\n@triton.jit\ndef k(p):\n    pass\n\n\ndef f(x):\n    {launched}\n"
+
+    with pytest.raises(PreflightError, match="the source cannot be read: Exceeds the limit"):
+        scan(source)
+
+
 def test_a_candidate_that_python_cannot_walk_is_not_admitted() -> None:
     assert admit("x = 1\n", "x = " + "(" * 1000 + "1" + ")" * 1000) != ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -174,6 +174,20 @@ def test_what_cannot_be_examined_hides_nothing_else(
 
     assert [finding.found for finding in findings if "a broken installation" in finding.found] != []
     assert "workers" in {finding.name for finding in findings}
+
+
+def test_findings_before_what_cannot_be_examined_are_kept(
+    nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_and_then_none(*_: object) -> Iterator[Finding]:
+        yield Finding(name="ncu", ok=True, found="usable")
+        raise OSError("a broken tool")
+
+    monkeypatch.setattr(doctor, "trial_findings", one_and_then_none)
+
+    told = [finding.found for finding in examine(tmp_path) if finding.name in ("ncu", "tools")]
+
+    assert told == ["usable", "could not be examined: OSError: a broken tool"]
 
 
 def test_the_doctor_imports_neither_torch_nor_triton(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from warpsmith.contracts.audit import LaunchSite, SourceAudit, Tier
+from warpsmith.contracts.errors import PreflightError
 from warpsmith.source.blocks import COVERS
 from warpsmith.source.call_paths import CallPaths
 from warpsmith.source.jit import describe
@@ -22,6 +23,8 @@ def scan(source: str) -> SourceAudit:
         return _audit(source)
     except RecursionError as error:
         raise too_deep() from error
+    except ValueError as error:  # a number of thousands of digits, which Python reads and will not write
+        raise PreflightError(f"the source cannot be read: {error}") from error
 
 
 def _audit(source: str) -> SourceAudit:

@@ -229,6 +229,21 @@ def test_each_form_of_access_has_its_kind_and_width(instruction: str, expected: 
 @pytest.mark.parametrize(
     "instruction",
     [
+        "cp.async.cg.shared.global [%r1], [%rd1], 0;",
+        "cp.async.cg.shared.global [%r1], [%rd1], 0xffffffffffffffff;",
+        "ld.global.v0.b32 {%r1}, [%rd1];",
+    ],
+)
+def test_a_size_that_no_instruction_moves_is_not_known(instruction: str) -> None:
+    (found,) = read_ptx(f"\t{instruction}\n", with_lines=False).accesses
+
+    assert found.bytes_a_thread is None
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "/* ld.global.b32 %r1, [%rd1];\n ld.global.b32 %r1, [%rd1]; */ add.s32 %r1, %r2, 1;",
         "ld.param.b64 %rd1, [kernel_param_0];",
         "ld.shared::cta.v4.b32 {%r1}, [%r2];",
         "st.local.b32 [%r1], %r2;",

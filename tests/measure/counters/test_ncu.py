@@ -120,6 +120,15 @@ def test_an_unknown_metric_that_was_not_asked_for_is_the_reason(tmp_path: Path) 
     assert found.unavailable == "ncu failed: Failed to find metric another__one.sum"
 
 
+def test_a_version_in_no_known_encoding_keeps_nothing_from_being_counted(tmp_path: Path) -> None:
+    ncu = Path(fake_ncu(tmp_path, f"print({TABLE!r})"))
+    ncu.write_text(ncu.read_text().replace("print('Version 2025.3.1.0 (x)')", "sys.stdout.buffer.write(b'\\351\\377')"))
+
+    found = count(QUESTION, ncu=str(ncu))
+
+    assert (found.ncu_version, len(found.rows)) == (None, 3)
+
+
 def test_the_runner_is_handed_the_question(tmp_path: Path) -> None:
     body = f"import pathlib\npathlib.Path({str(tmp_path / 'seen')!r}).write_text(pathlib.Path(words[-2]).read_text())"
 

@@ -214,6 +214,13 @@ def test_a_figure_that_could_be_two_is_absent_where_no_other_tells_the_locale() 
     assert (row.metrics, missing) == ({"lts__hits.pct": 51.0}, (DURATION,))
 
 
+@pytest.mark.parametrize("cell", ["-16.544", "1e308"])
+def test_a_figure_below_nothing_or_beyond_all_numbers_is_absent(cell: str) -> None:
+    (row,), missing = parse_raw_csv(TIMES.replace('"16.544"', f'"{cell}"'), (DURATION,))
+
+    assert (row.metrics, missing) == ({}, (DURATION,))
+
+
 @pytest.mark.parametrize("change", [('"us"', '"fortnight"'), ('"","","","","us","Gbyte/s","%"\n', "")])
 def test_a_figure_in_an_unknown_unit_is_absent(change: tuple[str, str]) -> None:
     (row,), missing = parse_raw_csv(TIMES.replace(*change), (DURATION,))

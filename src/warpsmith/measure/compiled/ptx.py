@@ -36,6 +36,9 @@ _VECTOR = re.compile(r"v(\d)")
 _COPY_SIZE = re.compile(r"\][^\[]*\[[^\]]*\]\s*,\s*(0x[0-9a-fA-F]+|\d+)")
 #: Registers that hold the address of a thread's own stack.
 _STACK = re.compile(r"\[\s*%SPL?\b")
+#: A thread moves 32 bytes at once at most (ld.global.v8.b32); more is room to grow. Chosen.
+_MOST_BYTES = 128
+_BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def _statements(ptx: str) -> Iterator[str]:
     each line of it, and each counts a line of the source further. The right one stands before it.
     """
     pending, assembly = "", False
-    for line in ptx.partition("\n\t.section")[0].splitlines():
+    for line in _BLOCK_COMMENT.sub("", ptx.partition("\n\t.section")[0]).splitlines():
         if line.endswith(("// begin inline asm", "// end inline asm")):
             assembly = line.endswith("begin inline asm")
         if is_location(line):
@@ -111,7 +114,7 @@ def _copy(modifiers: list[str], spaces: list[str], statement: str) -> tuple[Acce
     if spaces[0] == "global":
         return AccessKind.STORE, None
     size = None if "bulk" in modifiers else _COPY_SIZE.search(statement)
-    return AccessKind.ASYNC_COPY, int(size.group(1), base=0) if size is not None else None
+    return AccessKind.ASYNC_COPY, _sane(int(size.group(1), base=0)) if size is not None else None
 
 
 def _bytes(modifiers: list[str]) -> int | None:
@@ -121,7 +124,12 @@ def _bytes(modifiers: list[str]) -> int | None:
     if not types:
         return None
     bits, packed = types[-1].groups()
-    return elements * int(bits or 8) * int(packed or 1) // 8
+    return _sane(elements * int(bits or 8) * int(packed or 1) // 8)
+
+
+def _sane(size_bytes: int) -> int | None:
+    """None for what no instruction moves."""
+    return size_bytes if 0 < size_bytes <= _MOST_BYTES else None
 
 
 def _merged(accesses: Counter[tuple[AccessKind, int | None, int | None]]) -> Iterator[GlobalAccess]:

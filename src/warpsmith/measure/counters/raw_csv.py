@@ -7,6 +7,7 @@ damaged is a row without figures: left out, it would make a sum over the launche
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,6 +117,7 @@ def _figure(launch: _Launch, metric: str, mark: str | None) -> float | None:
     for name in (metric, OTHER_NAMES.get(metric, metric)):
         if name in launch.cells and name in launch.units:
             value, factor = number(launch.cells[name], mark), scale(launch.units[name])
-            if value is not None and factor is not None:
+            # ncu counts nothing below 0; what is, or overflows, is a damaged figure.
+            if value is not None and factor is not None and 0 <= value * factor < math.inf:
                 return value * factor
     return None

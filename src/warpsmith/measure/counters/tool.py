@@ -12,6 +12,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+#: Chosen: a tool that tells its version at all does so at once, on a slow file system too.
+_VERSION_S = 20.0
+
 
 def find_tool(name: str, *elsewhere: str | Path) -> str | None:
     """The tool on the path, else the first of the other places where it is a program."""
@@ -46,7 +49,10 @@ def printed_by(
 
 
 def version_of(tool: str) -> str | None:
-    """Raises TimeoutExpired, OSError."""
-    printed = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
-    found = re.search(r"Version (\S+)", printed)
+    """What the tool says its version is; None where it says nothing of the kind in time. Raises OSError."""
+    try:
+        done = subprocess.run([tool, "--version"], capture_output=True, check=False, timeout=_VERSION_S)
+    except subprocess.TimeoutExpired:
+        return None
+    found = re.search(r"Version (\S+)", done.stdout.decode(errors="replace"))
     return found[1] if found else None

@@ -43,10 +43,14 @@ def examine(start: Path) -> tuple[Finding, ...]:
 
 
 def _examined(name: str, section: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    found: list[Finding] = []
     try:
-        return list(section())
+        for finding in section():
+            found.append(finding)
     except Exception as error:  # whatever a broken installation raises is a finding, and must not hide the others
-        return [Finding(name=name, ok=False, found=f"could not be examined: {type(error).__name__}: {error}")]
+        told = f"could not be examined: {type(error).__name__}: {error}"
+        found.append(Finding(name=name, ok=False, found=told))
+    return found
 
 
 def _workers() -> Finding:
