@@ -22,8 +22,8 @@ def test_near_its_peak_means_to_stop_here(made: Any) -> None:
     timings = [made.timing_at(near, Mode.FORWARD, 0.96), made.timing_at(far, Mode.FORWARD, 0.92)]
 
     assert concluded(made.evidence(made.spec(near, far), *timings)) == (
-        "Near its peak, at 94% of the measured ceiling: stop here. Only 3.5 us of a call are left to win, at most "
-        "5.7 us, at 8192x8192-bf16."
+        "Near its peak, at 94% of the measured ceiling: stop here. Only 3.5 µs of a call are left to win, at most "
+        "5.7 µs, at 8192x8192-bf16."
     )
 
 
@@ -36,9 +36,9 @@ def test_a_row_loop_that_waits_is_told_by_how_little_it_fills(made: Any) -> None
     )
 
     assert told == (
-        "Latency-bound: neither unit is busy (compute 0%, memory 41% of their measured ceilings), and the grid fills "
-        "12% of an SM's warps with programs that loop over the rows at 8192x4096-bf16. At 41% of its ceiling, 70.7 us "
-        "of a call are left to win."
+        "Latency-bound: neither ceiling is near (bytes 41% of the copy ceiling), and the grid fills 12% of an SM's "
+        "warps with programs that loop over the rows at 8192x4096-bf16. At 41% of its ceiling, 70.7 µs of a call are left "
+        "to win."
     )
 
 
@@ -72,7 +72,7 @@ def test_plain_calls_are_launch_bound_only_where_the_host_is_slower_at_every_cas
         return LaunchOverhead(case=small.name, mode=Mode.FORWARD, provider=provider, host_us=us, device_us=5.0)
 
     assert concluded(evidence, Mode.FORWARD, host(101.0)).endswith(
-        "Plain calls in a row are launch-bound: each takes the host 101.0 us, the GPU at most 100.0 us."
+        "Plain calls in a row are launch-bound: each takes the host 101.0 µs, the GPU at most 100.0 µs."
     )
     assert "launch-bound" not in concluded(evidence, Mode.FORWARD, host(99.0))
     assert "launch-bound" not in concluded(evidence, Mode.FORWARD, host(101.0, "torch"))

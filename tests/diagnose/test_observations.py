@@ -25,7 +25,7 @@ def test_the_slowest_pass_the_most_headroom_and_what_is_left_alone_are_told(made
 
     assert observed(made.evidence(made.spec(case), *timings)) == (
         "backward is the slowest pass: 75% of the device time over the tuning cases",
-        "most headroom: backward at 8192x4096-bf16 takes 98.2 us, 49.1 us more than at its ceiling (50% of it)",
+        "most headroom: backward at 8192x4096-bf16 takes 98.2 µs, 49.1 µs more than at its ceiling (50% of it)",
         "forward is near its peak, 100% of the ceiling: no strategy is recommended for it",
     )
 
