@@ -37,8 +37,8 @@ def test_a_row_loop_that_waits_is_told_by_how_little_it_fills(made: Any) -> None
 
     assert told == (
         "Latency-bound: neither ceiling is near (bytes 41% of the copy ceiling), and the grid fills 12% of an SM's "
-        "warps with programs that loop over the rows at 8192x4096-bf16. At 41% of its ceiling, 70.7 µs of a call are left "
-        "to win."
+        "warps with programs that loop over the rows at 8192x4096-bf16. At 41% of its ceiling, 70.7 µs of a call are "
+        "left to win."
     )
 
 
