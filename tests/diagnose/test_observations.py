@@ -141,3 +141,24 @@ def test_a_provider_that_ran_at_some_cases_only_is_not_compared(made: Any) -> No
     sentences = observed(made.evidence(made.spec(first, second, providers=("torch",)), *timings), [Mode.FORWARD])
 
     assert not any("torch" in sentence for sentence in sentences)
+
+
+WHOLE = "backward alone takes as long as the whole call"
+
+
+def timed(made: Any, backward_ms: float, full_ms: float) -> Evidence:
+    case = made.case(8192, 4096)
+    times = {Mode.FORWARD: 0.05, Mode.BACKWARD: backward_ms, Mode.FULL: full_ms}
+    timings = [made.timing(case, mode, {"original": ms}) for mode, ms in times.items()]
+    evidence: Evidence = made.evidence(made.spec(case, modes=tuple(times)), *timings)
+    return evidence
+
+
+def test_a_backward_pass_that_takes_what_the_whole_call_does_is_told(made: Any) -> None:
+    (said,) = [s for s in observed(timed(made, 0.97, 1.0), tuple(Mode)) if s.startswith(WHOLE)]
+
+    assert said.startswith(f"{WHOLE} (97% of its time over the tuning cases): ")
+
+
+def test_a_backward_pass_that_leaves_room_for_one_forward_is_not(made: Any) -> None:
+    assert not [s for s in observed(timed(made, 0.9, 1.0), tuple(Mode)) if s.startswith(WHOLE)]
