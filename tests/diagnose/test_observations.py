@@ -72,6 +72,16 @@ def test_a_tail_is_told_and_none_of_programs_that_loop(made: Any) -> None:
     ]
 
 
+def test_a_small_kernel_beside_the_main_one_has_no_tail_to_speak_of(made: Any) -> None:
+    case = made.case(8192, 4096)
+    launches = {case.name: {Mode.FORWARD: (made.launch(), made.launch("_sum_kernel", 132 * 6 + 10))}}
+    timing = made.timing_at(case, Mode.FORWARD, 0.5)
+
+    sentences = observed(made.evidence(made.spec(case), timing, launches=launches), [Mode.FORWARD])
+
+    assert not [s for s in sentences if "tail" in s]
+
+
 def test_many_waves_have_no_tail_to_speak_of(made: Any) -> None:
     case = made.case(8192, 4096)
     timing = made.timing_at(case, Mode.FORWARD, 0.5)

@@ -9,6 +9,7 @@ import pytest
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Bottleneck, EvidenceTier, ModeProfile
 from warpsmith.diagnose.bottleneck import classify
+from warpsmith.diagnose.code_signals import emptiest_grid
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.places import sites
 from warpsmith.diagnose.roofline import baselines
@@ -130,6 +131,13 @@ def test_a_kernel_that_takes_little_of_the_time_is_not_the_one_that_is_told_to_f
     )
 
     assert "the grid of _forward_kernel fills" in profile.conclusion
+
+
+def test_of_a_row_loop_its_own_grid_is_told_and_not_that_of_a_smaller_kernel_beside_it(made: Any) -> None:
+    site, evidence = row_loop_with(made, made.launch("_sum_kernel", 32, num_warps=1))
+    emptiest = emptiest_grid(site, evidence)
+
+    assert emptiest is not None and emptiest[0].jit_function == BACKWARD
 
 
 WGMMA = {"wgmma.mma_async": 4}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, EvidenceTier, LaunchOverhead, ModeProfile
-from warpsmith.diagnose.code_signals import distinct, resident_share
+from warpsmith.diagnose.code_signals import emptiest_grid, resident_share
 from warpsmith.diagnose.conclusion import conclusion, launch_bound_told, predicted_conclusion
 from warpsmith.diagnose.counted import counted_bytes
 from warpsmith.diagnose.evidence import Evidence
@@ -27,7 +27,7 @@ from warpsmith.diagnose.places import (
 from warpsmith.diagnose.roofline import least_ms
 from warpsmith.diagnose.rules import NEAR_PEAK_SHARE, by_throughput, class_of, predicted_class
 from warpsmith.diagnose.signals import evidence_rows, predicted_rows
-from warpsmith.diagnose.work import loops_over_rows, mostly_library, multiplies_matrices
+from warpsmith.diagnose.work import loops_over_rows, mostly_library
 
 
 def classify(
@@ -65,8 +65,8 @@ def predict(mode: Mode, evidence: Evidence) -> ModeProfile | None:
     looping = loops_over_rows(site, evidence)
     bounds = headrooms(at, evidence.device)
     heavy = any(h.bound == "matmul" for h in bounds if h.case == site.case.name)
-    plain = [found for record, found in distinct(site) if not multiplies_matrices(record)]
-    resident = min((resident_share(found) for found in plain), default=None)
+    emptiest = emptiest_grid(site, evidence)
+    resident = resident_share(emptiest[1]) if emptiest else None
     found = predicted_class(heavy, site.waves, looping, resident)
     return ModeProfile(
         mode=mode,

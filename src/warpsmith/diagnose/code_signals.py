@@ -9,9 +9,16 @@ from warpsmith.contracts.launch import AccessKind, LaunchRecord
 from warpsmith.contracts.profile import EvidenceRow
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import Occupancy, tail_share
-from warpsmith.diagnose.places import Site
+from warpsmith.diagnose.places import Site, row_loops
 from warpsmith.diagnose.rules import TAIL, warps_told
-from warpsmith.diagnose.work import TILES, mostly_library, multiplies_matrices, what_it_walks
+from warpsmith.diagnose.work import (
+    TILES,
+    loops_over_rows,
+    mostly_library,
+    multiplies_matrices,
+    speaks_for,
+    what_it_walks,
+)
 
 #: Chosen: below this many bytes a thread, an access takes so many instructions that they can be the limit.
 NARROW_BYTES = 4
@@ -54,6 +61,18 @@ def distinct(site: Site) -> list[tuple[LaunchRecord, Occupancy]]:
         if known is None or computed.blocks > known[1].blocks:
             found[record.jit_function] = (record, computed)
     return list(found.values())
+
+
+def emptiest_grid(site: Site, evidence: Evidence) -> tuple[LaunchRecord, Occupancy] | None:
+    """The launch that fills least of an SM, of those that speak for the call; of the row loops where it is one.
+
+    Matrix instructions need few warps, and a kernel that takes little of the call's time tells nothing of it.
+    """
+    spoken = [pair for pair in distinct(site) if speaks_for(pair[0], site) and not multiplies_matrices(pair[0])]
+    if loops_over_rows(site, evidence):
+        loops = row_loops(site.launches, evidence.audit, evidence.device.sm_count)
+        spoken = [pair for pair in spoken if pair[0].jit_function in loops]
+    return min(spoken, key=lambda pair: resident_share(pair[1]), default=None)
 
 
 def resident_share(found: Occupancy) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Bottleneck, LaunchOverhead
-from warpsmith.diagnose.code_signals import distinct, resident_share
+from warpsmith.diagnose.code_signals import distinct, emptiest_grid, resident_share
 from warpsmith.diagnose.counter_signals import nearer_memory
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.headroom import headroom_us, share_of_ceiling
@@ -19,8 +19,6 @@ from warpsmith.diagnose.work import (
     library_part,
     loops_over_rows,
     mostly_library,
-    multiplies_matrices,
-    speaks_for,
     what_it_walks,
 )
 
@@ -96,7 +94,7 @@ def _why(found: Bottleneck, place: Place, seen: Throughputs, evidence: Evidence)
     if found is Bottleneck.GRID_TOO_SMALL:
         return f"{busy}, as {place.waves or 0.0:.2f} waves of programs leave SMs idle"
     if found is Bottleneck.LATENCY_BOUND:
-        filled = None if mostly_library(place, evidence) else _filled_told(place)
+        filled = None if mostly_library(place, evidence) else _filled_told(place, evidence)
         resident = f", and {filled}" if filled else ""
         loop = f" with programs that loop over {what_it_walks(place)}" if loops_over_rows(place, evidence) else ""
         neither = "neither unit is busy" if seen.by_ncu else "neither ceiling is near"
@@ -124,7 +122,7 @@ def _unknown_ceiling(found: Bottleneck, site: Site, evidence: Evidence) -> str:
     if found is Bottleneck.GRID_TOO_SMALL:
         grid = f"{site.waves or 0.0:.2f} waves of programs at {site.case.name} leave SMs idle"
     elif found is Bottleneck.LATENCY_BOUND:
-        grid = _filled_told(site) or grid
+        grid = _filled_told(site, evidence) or grid
     return (
         f"What would hold it back is not known: no {missing} of the {device.name} is known for {dtype}{emulated}. "
         f"Of its launches alone: {grid}."
@@ -135,25 +133,20 @@ def _predicted_why(found: Bottleneck, site: Site, ridge: float, evidence: Eviden
     if found is Bottleneck.GRID_TOO_SMALL:
         return f"{site.waves or 0.0:.2f} waves of programs at {site.case.name} leave SMs idle"
     if found is Bottleneck.LATENCY_BOUND:
-        return (
-            f"{_filled_told(site)} with programs that loop over the rows at {site.case.name}, too few to hide latency"
-        )
+        filled = _filled_told(site, evidence)
+        return f"{filled} with programs that loop over the rows at {site.case.name}, too few to hide latency"
     intensity = site.cost.flops / site.cost.bytes_moved
     side = "above" if intensity > ridge else "below"
     return f"{intensity:.2g} operations a byte are {side} the ridge at {ridge:.0f} ({ceilings_told(evidence.device)})"
 
 
-def _filled_told(site: Site) -> str | None:
-    """How much of an SM the emptiest of the grids fills; of several, by name. None where none speaks for the call.
-
-    Matrix instructions need few warps, and a kernel that takes little of the call's time tells nothing of it.
-    """
-    launched = distinct(site)
-    spoken = [pair for pair in launched if speaks_for(pair[0], site) and not multiplies_matrices(pair[0])]
-    if not spoken:
+def _filled_told(site: Site, evidence: Evidence) -> str | None:
+    """How much of an SM the emptiest of the grids fills; of several, by name. None where none speaks for the call."""
+    emptiest = emptiest_grid(site, evidence)
+    if emptiest is None:
         return None
-    record, found = min(spoken, key=lambda pair: resident_share(pair[1]))
-    of = f" of {record.jit_function}" if len(launched) > 1 else ""
+    record, found = emptiest
+    of = f" of {record.jit_function}" if len(distinct(site)) > 1 else ""
     return f"the grid{of} fills {resident_share(found):.0%} of an SM's warps"
 
 

@@ -17,6 +17,7 @@ from warpsmith.diagnose.places import places, row_loops, sites
 from warpsmith.diagnose.probes import inert_knobs
 from warpsmith.diagnose.rules import TAIL
 from warpsmith.diagnose.scaling import bends, largest_size
+from warpsmith.diagnose.work import main_launch
 from warpsmith.verdict.statistics import geometric_mean
 
 #: Chosen: a provider must be this much faster than the original to be worth a sentence.
@@ -88,13 +89,16 @@ def _near_peak(passes: Sequence[ModeProfile]) -> Iterator[str]:
 
 
 def _tails(evidence: Evidence, passes: Sequence[ModeProfile]) -> Iterator[str]:
-    """The worst tail of each pass; programs that loop over the rows have none to speak of."""
+    """The worst tail of each pass's main launch; programs that loop over the rows have none to speak of."""
     for profile in passes:
         tails = [
             (tail_share(found.waves), found.waves, record.jit_function, site.case.name)
             for site in sites(profile.mode, evidence)
             for record, found in distinct(site)
-            if found.waves and record.jit_function not in row_loops([record], evidence.audit, evidence.device.sm_count)
+            if found.waves
+            and (main := main_launch(site))
+            and record.jit_function == main.jit_function
+            and record.jit_function not in row_loops([record], evidence.audit, evidence.device.sm_count)
         ]
         if tails and max(tails)[0] > TAIL:
             share, waves, function, case = max(tails)
