@@ -167,8 +167,12 @@ def test_a_prediction_makes_no_sentence_about_time(made: Any) -> None:
 def test_bf16_before_8_0_is_told_and_no_class_rests_on_the_grid_alone(made: Any) -> None:
     device = absent(made).model_copy(update={"name": "Tesla T4", "capability": (7, 5), "matmul_tflops": {}})
 
-    profile = predicted(unrun(made, device=device))
+    audit = made.audit(knobs=(made.knob("_forward_kernel", KnobKind.NUM_WARPS),))
 
+    profile = predicted(unrun(made, device=device))
+    settings = assemble(unrun(made, device=device, audit=audit), REQUEST, ORIGIN).recommendations[0]
+
+    assert settings.why.startswith("what holds forward back is not known; 1 knob")
     assert "arithmetic of bf16" in {row.signal for row in profile.evidence}
     assert profile.conclusion == (
         "What would hold it back is not known: no matmul ceiling of the Tesla T4 is known for bf16 (bf16 is emulated "
@@ -189,7 +193,7 @@ def accessing(made: Any, *widths: int, **changes: Any) -> Evidence:
 
 SOUND = (
     ". Nothing in the source looks wrong: its accesses are 16 bytes wide, and none is seen to move what need not be "
-    "moved; what a GPU would tell is how near it comes."
+    "moved. Nothing was run, so how near it comes to its ceiling is not known"
 )
 
 

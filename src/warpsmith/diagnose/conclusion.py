@@ -81,7 +81,7 @@ def predicted_conclusion(found: Bottleneck, site: Site, evidence: Evidence) -> s
     why = _predicted_why(found, site, ridge, evidence)
     sound = nothing_wrong(site, evidence) if found is Bottleneck.MEMORY_BOUND else None
     if sound:
-        why += f". Nothing in the source looks wrong: {sound}; what a GPU would tell is how near it comes"
+        why += f". Nothing in the source looks wrong: {sound}"
     return (
         f"Predicted {CLASS_TOLD[found]}: {why}. Nothing was run, so how near it comes to its ceiling is not known; "
         f"{decide}"

@@ -14,10 +14,11 @@ from warpsmith.contracts.audit import Knob, Opportunity, OpportunityKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile, Recommendation
 from warpsmith.diagnose.evidence import Evidence
-from warpsmith.diagnose.places import Place, places
+from warpsmith.diagnose.places import Place, places, sites
 from warpsmith.diagnose.price_rules import SETTINGS_OF_HEADROOM
 from warpsmith.diagnose.pricing import Price, opportunities_in, speedup
 from warpsmith.diagnose.probes import inert_knobs
+from warpsmith.diagnose.roofline import ridge_flops_per_byte
 from warpsmith.diagnose.rules import told
 
 SETTINGS = "settings"
@@ -103,7 +104,7 @@ def _settings(evidence: Evidence, passes: Sequence[Pass]) -> Recommendation:
     open_passes = [p for p in passes if p.open]
     knobs = {p.profile.mode: _tunable(evidence, p) for p in open_passes}
     usable = [p for p in open_passes if knobs[p.profile.mode]]
-    reasons = [f"{_standing(p)}; {_knobs_told(evidence, p, knobs[p.profile.mode])}" for p in usable]
+    reasons = [f"{_standing(evidence, p)}; {_knobs_told(evidence, p, knobs[p.profile.mode])}" for p in usable]
     reasons += [f"{p.name} has no knob that can be changed" for p in open_passes if p not in usable]
     reasons += near_peak_reasons(passes) + ([] if evidence.is_measured else [UNMEASURED])
     low, high = _predicted(passes, usable, _saved_by_settings)
@@ -128,8 +129,12 @@ def _knobs_told(evidence: Evidence, of: Pass, knobs: Sequence[Knob]) -> str:
     return ", ".join(part for part in (can, cannot) if part)
 
 
-def _standing(of: Pass) -> str:
+def _standing(evidence: Evidence, of: Pass) -> str:
     found = of.profile.bottleneck
+    at = sites(of.profile.mode, evidence)
+    ridges = [ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device) for site in at]
+    if not evidence.is_measured and all(ridge is None for ridge in ridges):
+        return f"what holds {of.name} back is not known"
     if of.profile.share_of_ceiling is None:
         return f"{of.name} is predicted to {told(found, 'be', 'have')}"
     return f"{of.name} reaches {of.profile.share_of_ceiling:.0%} of its ceiling and {told(found)}"
