@@ -172,8 +172,8 @@ def make_evidence(spec: TargetSpec, *timings: Timing, **changes: Any) -> Evidenc
 def make_counters(
     case: Case, *metrics: Mapping[str, float], mode: Mode = Mode.FORWARD, kernels: tuple[str, ...] = ()
 ) -> Counters:
-    """One launch each; of the kernel "k" where none is named."""
-    named = kernels or ("k",) * len(metrics)
+    """One launch each; of the mode's own kernel where none is named."""
+    named = kernels or (BACKWARD if mode is Mode.BACKWARD else FORWARD,) * len(metrics)
     rows = tuple(
         CounterRow(kernel=name, grid="", block="", metrics=dict(each))
         for name, each in zip(named, metrics, strict=True)

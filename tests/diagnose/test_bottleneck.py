@@ -63,7 +63,7 @@ def test_the_real_counters_of_a_kernel_at_the_copy_ceiling_are_near_peak(made: A
 
     assert profile.bottleneck is Bottleneck.NEAR_PEAK
     assert row(profile, "least work").observation == (
-        "67.1 MB in 16.5 us: 4.07 TB/s, 99% of the copy ceiling of 4.10 TB/s"
+        "67.1 MB in 16.5 µs: 4.07 TB/s, 99% of the copy ceiling of 4.10 TB/s"
     )
     assert profile.ncu_disagreement is not None
     assert profile.ncu_disagreement.startswith("ncu's rule reads compute 3")
@@ -239,10 +239,10 @@ def test_the_kernels_of_a_call_are_told_with_their_shares(made: Any) -> None:
     assert row(profile, "device time of a call") == EvidenceRow(
         signal="device time of a call by kernel",
         observation="two kernels: _backward_kernel 75%, fill 25%",
-        supports="46.0 us go to what is filled or copied beside the kernel",
+        supports="46.0 µs go to what is filled or copied beside the kernel",
         source="torch's profiler, 8192x8192-bf16",
     )
-    assert profile.conclusion.endswith("46.0 us of a call there are fills and copies beside the kernel.")
+    assert profile.conclusion.endswith("46.0 µs of a call there are fills and copies beside the kernel.")
 
 
 def test_the_width_of_global_accesses_is_told_where_the_code_was_read(made: Any) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from warpsmith.contracts.audit import KnobKind
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.launch import AccessKind, GlobalAccess
 from warpsmith.contracts.profile import LaunchOverhead
 from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
@@ -22,8 +25,8 @@ def test_near_its_peak_means_to_stop_here(made: Any) -> None:
     timings = [made.timing_at(near, Mode.FORWARD, 0.96), made.timing_at(far, Mode.FORWARD, 0.92)]
 
     assert concluded(made.evidence(made.spec(near, far), *timings)) == (
-        "Near its peak, at 94% of the measured ceiling: stop here. Only 3.5 us of a call are left to win, at most "
-        "5.7 us, at 8192x8192-bf16."
+        "Near its peak, at 94% of the measured ceiling: stop here. Only 3.5 µs of a call are left to win, at most "
+        "5.7 µs, at 8192x8192-bf16."
     )
 
 
@@ -36,9 +39,9 @@ def test_a_row_loop_that_waits_is_told_by_how_little_it_fills(made: Any) -> None
     )
 
     assert told == (
-        "Latency-bound: neither unit is busy (compute 0%, memory 41% of their measured ceilings), and the grid fills "
-        "12% of an SM's warps with programs that loop over the rows at 8192x4096-bf16. At 41% of its ceiling, 70.7 us "
-        "of a call are left to win."
+        "Latency-bound: neither ceiling is near (bytes 41% of the copy ceiling), and the grid fills 12% of an SM's "
+        "warps with programs that loop over the rows at 8192x4096-bf16. At 41% of its ceiling, 70.7 µs of a call are "
+        "left to win."
     )
 
 
@@ -72,8 +75,41 @@ def test_plain_calls_are_launch_bound_only_where_the_host_is_slower_at_every_cas
         return LaunchOverhead(case=small.name, mode=Mode.FORWARD, provider=provider, host_us=us, device_us=5.0)
 
     assert concluded(evidence, Mode.FORWARD, host(101.0)).endswith(
-        "Plain calls in a row are launch-bound: each takes the host 101.0 us, the GPU at most 100.0 us."
+        "Plain calls in a row are launch-bound: each takes the host 101.0 µs, the GPU at most 100.0 µs."
     )
     assert "launch-bound" not in concluded(evidence, Mode.FORWARD, host(99.0))
     assert "launch-bound" not in concluded(evidence, Mode.FORWARD, host(101.0, "torch"))
     assert "launch-bound" not in concluded(evidence)
+
+
+@pytest.mark.parametrize(("share_of_least", "sound"), [(1.0, True), (1.5, False)])
+def test_wide_accesses_and_no_byte_too_many_look_sound_by_the_counters(
+    made: Any, share_of_least: float, sound: bool
+) -> None:
+    case = made.case(8192, 4096)
+    wide = (GlobalAccess(kind=AccessKind.LOAD, bytes_a_thread=16, instructions=1),)
+    half = share_of_least * made.cost(case, Mode.FORWARD).bytes_moved / 2
+    metrics = made.throughput(20.0, 80.0, **{"dram__bytes_read.sum": half, "dram__bytes_write.sum": half})
+
+    told = concluded(
+        made.evidence(
+            made.spec(case),
+            made.timing_at(case, Mode.FORWARD, 0.8),
+            counters=(made.counters(case, metrics),),
+            launches={case.name: {Mode.FORWARD: (made.launch(accesses=wide),)}},
+        )
+    )
+
+    why = (
+        " Nothing in the source looks wrong: its accesses are 16 bytes wide, and the counters saw no needless traffic."
+    )
+    assert told.endswith(why) is sound
+    assert ("looks wrong" in told) is sound
+
+
+def test_shares_of_ceilings_that_round_to_nothing_are_left_out(made: Any) -> None:
+    case = made.case(8192, 4096)
+
+    told = concluded(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.001)))
+
+    assert "neither ceiling is near (less than 1% of either)" in told

@@ -36,6 +36,13 @@ def moved(made: Any, *shares: float, kernels: tuple[str, ...] = (), **changes: A
     return evidence
 
 
+def traffic(evidence: Evidence) -> str:
+    """What the bytes through device memory support."""
+    rows = baselines(evidence.spec, evidence.timings, (), evidence.device)
+    found = classify(Mode.FORWARD, evidence, rows).evidence
+    return next(row.supports for row in found if row.signal.startswith("bytes through DRAM"))
+
+
 def test_half_as_much_again_is_priced_at_the_ceiling(made: Any) -> None:
     (priced,) = found_excess(moved(made, 1.5, kernels=("_forward_kernel",)))
 
@@ -61,15 +68,34 @@ def test_without_counters_there_is_none(made: Any) -> None:
 def test_it_is_about_the_jit_function_that_moves_most(made: Any) -> None:
     kernels = ("void at::native::elementwise<FillFunctor<float>>", "_forward_kernel_0d1d", "_backward_kernel")
 
-    (priced,) = found_excess(moved(made, 0.9, 0.3, 0.4, kernels=kernels))
+    (priced,) = found_excess(moved(made, 0.3, 0.6, 0.7, kernels=kernels))
 
     assert priced.opportunity.function == "_backward_kernel"
 
 
-def test_where_no_counted_kernel_is_known_it_is_about_what_was_launched(made: Any) -> None:
-    (priced,) = found_excess(moved(made, 1.5, kernels=("mangled",)))
+LIBRARY = ("nvjet_tst_128x128", "nvjet_tst_256x128", "_forward_kernel")
 
-    assert priced.opportunity.function == "_forward_kernel"
+
+def test_what_the_kernels_of_a_library_move_together_has_no_price_but_a_row_that_says_so(made: Any) -> None:
+    evidence = moved(made, 0.8, 0.7, 0.9, kernels=LIBRARY)
+
+    assert found_excess(evidence) == []
+    assert traffic(evidence) == (
+        "most of the bytes are moved by nvjet_tst_128x128, a library kernel: no kernel of this source moves them"
+    )
+
+
+def test_a_jit_function_of_another_file_is_no_opportunity_of_this_one(made: Any) -> None:
+    case = made.case(8192, 4096)
+    launches = {case.name: {Mode.FORWARD: (made.launch(), made.launch("_imported_kernel"))}}
+    evidence = moved(made, 0.4, 1.5, kernels=("_forward_kernel", "_imported_kernel"), launches=launches)
+
+    assert found_excess(evidence) == []
+    assert "_imported_kernel, a jit function of another file" in traffic(evidence)
+
+
+def test_where_the_own_kernel_moves_most_the_row_names_no_library(made: Any) -> None:
+    assert "library" not in traffic(moved(made, 0.4, 1.5, kernels=("nvjet", "_forward_kernel")))
 
 
 def test_the_gain_does_not_pass_the_headroom(made: Any) -> None:

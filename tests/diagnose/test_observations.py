@@ -25,7 +25,7 @@ def test_the_slowest_pass_the_most_headroom_and_what_is_left_alone_are_told(made
 
     assert observed(made.evidence(made.spec(case), *timings)) == (
         "backward is the slowest pass: 75% of the device time over the tuning cases",
-        "most headroom: backward at 8192x4096-bf16 takes 98.2 us, 49.1 us more than at its ceiling (50% of it)",
+        "most headroom: backward at 8192x4096-bf16 takes 98.2 µs, 49.1 µs more than at its ceiling (50% of it)",
         "forward is near its peak, 100% of the ceiling: no strategy is recommended for it",
     )
 
@@ -70,6 +70,16 @@ def test_a_tail_is_told_and_none_of_programs_that_loop(made: Any) -> None:
         "forward has a tail at 8192x4096-bf16: 1.01 waves of _forward_kernel leave 49% of the room that the waves "
         "have empty"
     ]
+
+
+def test_a_small_kernel_beside_the_main_one_has_no_tail_to_speak_of(made: Any) -> None:
+    case = made.case(8192, 4096)
+    launches = {case.name: {Mode.FORWARD: (made.launch(), made.launch("_sum_kernel", 132 * 6 + 10))}}
+    timing = made.timing_at(case, Mode.FORWARD, 0.5)
+
+    sentences = observed(made.evidence(made.spec(case), timing, launches=launches), [Mode.FORWARD])
+
+    assert not [s for s in sentences if "tail" in s]
 
 
 def test_many_waves_have_no_tail_to_speak_of(made: Any) -> None:
@@ -141,3 +151,24 @@ def test_a_provider_that_ran_at_some_cases_only_is_not_compared(made: Any) -> No
     sentences = observed(made.evidence(made.spec(first, second, providers=("torch",)), *timings), [Mode.FORWARD])
 
     assert not any("torch" in sentence for sentence in sentences)
+
+
+WHOLE = "backward alone takes as long as the whole call"
+
+
+def timed(made: Any, backward_ms: float, full_ms: float) -> Evidence:
+    case = made.case(8192, 4096)
+    times = {Mode.FORWARD: 0.05, Mode.BACKWARD: backward_ms, Mode.FULL: full_ms}
+    timings = [made.timing(case, mode, {"original": ms}) for mode, ms in times.items()]
+    evidence: Evidence = made.evidence(made.spec(case, modes=tuple(times)), *timings)
+    return evidence
+
+
+def test_a_backward_pass_that_takes_what_the_whole_call_does_is_told(made: Any) -> None:
+    (said,) = [s for s in observed(timed(made, 0.97, 1.0), tuple(Mode)) if s.startswith(WHOLE)]
+
+    assert said.startswith(f"{WHOLE} (97% of its time over the tuning cases): ")
+
+
+def test_a_backward_pass_that_leaves_room_for_one_forward_is_not(made: Any) -> None:
+    assert not [s for s in observed(timed(made, 0.9, 1.0), tuple(Mode)) if s.startswith(WHOLE)]

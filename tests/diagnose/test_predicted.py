@@ -9,6 +9,7 @@ import pytest
 from warpsmith.contracts.audit import KnobKind, OpportunityKind
 from warpsmith.contracts.case import Cost, DType, Mode
 from warpsmith.contracts.device import CopyCeiling, Origin, OriginKind
+from warpsmith.contracts.launch import AccessKind, GlobalAccess
 from warpsmith.contracts.profile import Bottleneck, EvidenceTier, ModeProfile, Profile
 from warpsmith.contracts.request import Request
 from warpsmith.diagnose.bottleneck import predict
@@ -161,3 +162,73 @@ def test_the_expected_variants_of_a_prediction_say_that_nothing_was_run(made: An
 
 def test_a_prediction_makes_no_sentence_about_time(made: Any) -> None:
     assert (whole(made).observations, whole(made).device_notes) == ((), ("compiled for a GPU that is not here",))
+
+
+def test_bf16_before_8_0_is_told_and_no_class_rests_on_the_grid_alone(made: Any) -> None:
+    device = absent(made).model_copy(update={"name": "Tesla T4", "capability": (7, 5), "matmul_tflops": {}})
+
+    audit = made.audit(knobs=(made.knob("_forward_kernel", KnobKind.NUM_WARPS),))
+
+    profile = predicted(unrun(made, device=device))
+    settings = assemble(unrun(made, device=device, audit=audit), REQUEST, ORIGIN).recommendations[0]
+
+    assert settings.why.startswith("what holds forward back is not known; 1 knob")
+    assert "arithmetic of bf16" in {row.signal for row in profile.evidence}
+    assert profile.conclusion == (
+        "What would hold it back is not known: no matmul ceiling of the Tesla T4 is known for bf16 (bf16 is emulated "
+        "before compute capability 8.0). Of its launches alone: the grid fills the GPU. Nothing was run; timings on an "
+        "actual Tesla T4 would decide."
+    )
+
+
+def test_bf16_from_8_0_on_needs_no_word(made: Any) -> None:
+    assert "arithmetic of bf16" not in {row.signal for row in predicted(unrun(made)).evidence}
+
+
+def accessing(made: Any, *widths: int, **changes: Any) -> Evidence:
+    accesses = tuple(GlobalAccess(kind=AccessKind.LOAD, bytes_a_thread=width, instructions=1) for width in widths)
+    launches = {"8192x4096-bf16": {Mode.FORWARD: (made.launch(accesses=accesses),)}}
+    return unrun(made, launches=launches, **changes)
+
+
+SOUND = (
+    ". Nothing in the source looks wrong: its accesses are 16 bytes wide, and none is seen to move what need not be "
+    "moved. Nothing was run, so how near it comes to its ceiling is not known"
+)
+
+
+def test_a_memory_bound_kernel_of_wide_accesses_is_told_to_look_sound(made: Any) -> None:
+    assert SOUND in predicted(accessing(made, 16, 16)).conclusion
+
+
+@pytest.mark.parametrize("widths", [(16, 4), ()], ids=["a narrow access", "code that was not read"])
+def test_nothing_is_called_sound_that_is_narrow_or_unread(made: Any, widths: tuple[int, ...]) -> None:
+    assert "looks wrong" not in predicted(accessing(made, *widths)).conclusion
+
+
+def test_nothing_is_called_sound_whose_source_moves_bytes_for_nothing(made: Any) -> None:
+    waste = made.audit(made.opportunity(OpportunityKind.REPEATED_PASS, "_forward_kernel"))
+    hint = made.audit(made.opportunity(OpportunityKind.STREAM_ONCE, "_forward_kernel"))
+
+    assert "looks wrong" not in predicted(accessing(made, 16, audit=waste)).conclusion
+    assert SOUND in predicted(accessing(made, 16, audit=hint)).conclusion
+
+
+def test_what_qualifies_a_compilation_stands_beside_the_figures_of_its_function(made: Any) -> None:
+    note = "the first of 8 configurations stands in; which one is fastest is timed on a GPU"
+    notes = (f"_forward_kernel: {note}", "_other_kernel: not this")
+
+    rows = predicted(unrun(made, notes=notes)).evidence
+
+    (occupied,) = [row for row in rows if row.signal == "occupancy of _forward_kernel"]
+    assert occupied.source == f"compiled for NVIDIA H200, predicted, 8192x4096-bf16; {note}"
+    assert not any("not this" in row.source for row in rows)
+
+
+def test_a_small_grid_is_predicted_in_words(made: Any) -> None:
+    launches = {"8192x4096-bf16": {Mode.FORWARD: (made.launch(blocks=100),)}}
+    audit = made.audit(knobs=(made.knob("_forward_kernel", KnobKind.NUM_WARPS),))
+
+    settings = assemble(unrun(made, launches=launches, audit=audit), REQUEST, ORIGIN).recommendations[0]
+
+    assert settings.why.startswith("forward is predicted to have too small a grid; 1 knob can be changed there")

@@ -164,10 +164,10 @@ def test_a_fill_seen_at_one_case_is_scaled_to_another_by_bytes(made: Any) -> Non
 
     assert alone.low_us == pytest.approx(0.8 * 20)
     assert found.low_us == pytest.approx((0.8 * 40 + 0.8 * 20) / 2)
-    assert alone.basis == "the time of the fill beside the kernel, which goes: 20.0 us"
+    assert alone.basis == "the time of the fill beside the kernel, which goes: 20.0 µs"
     assert (
         found.basis
-        == "the time of the fill beside the kernel, which goes: 40.0 us, scaled by bytes from 4096x8192-bf16"
+        == "the time of the fill beside the kernel, which goes: 40.0 µs, scaled by bytes from 4096x8192-bf16"
     )
 
 

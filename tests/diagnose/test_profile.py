@@ -51,7 +51,7 @@ def test_every_new_field_is_filled_from_what_was_handed_in(made: Any) -> None:
         (probe,),
         ("another is there",),
     )
-    assert [m.tier for m in profile.modes] == [EvidenceTier.DURATIONS, EvidenceTier.DURATIONS]
+    assert [m.tier for m in profile.modes] == [EvidenceTier.TIMINGS, EvidenceTier.DURATIONS]
     assert all(m.conclusion and len(m.headrooms) == 1 for m in profile.modes)
     (priced,) = profile.opportunities
     assert (priced.mode, priced.case, priced.low_us) == (Mode.BACKWARD, case.name, pytest.approx(16.0))
@@ -66,9 +66,15 @@ def test_a_mode_that_alone_was_not_timed_is_an_error(made: Any) -> None:
         assemble(evidence, REQUEST, ORIGIN)
 
 
-@pytest.mark.parametrize(("rows", "tier"), [(1, "ncu counters"), (0, "kernel durations")])
+@pytest.mark.parametrize(("rows", "tier"), [(1, "ncu counters"), (0, "device times")])
 def test_the_tier_is_the_best_evidence_that_was_reached(made: Any, rows: int, tier: str) -> None:
     row = CounterRow(kernel="k", grid="", block="", metrics={})
     counters = Counters(case=made.case(8192, 4096), mode=Mode.FORWARD, rows=(row,) * rows, unavailable=None)
 
     assert profiled(made, counters=(counters,)).evidence_tier == tier
+
+
+def test_kernel_durations_are_the_tier_where_they_were_asked(made: Any) -> None:
+    durations = (made.durations(made.case(8192, 4096), Mode.FORWARD, _forward_kernel=80.0),)
+
+    assert profiled(made, durations=durations).evidence_tier == "kernel durations"

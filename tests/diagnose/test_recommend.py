@@ -9,6 +9,7 @@ import pytest
 
 from warpsmith.contracts.audit import KnobKind, OpportunityKind
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.launch import SettingsProbe
 from warpsmith.contracts.profile import Bottleneck, Recommendation
 from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
@@ -167,3 +168,24 @@ def test_settings_alone_need_no_second_sweep(made: Any) -> None:
     audit = made.audit(knobs=(made.knob(BACKWARD, KnobKind.NUM_WARPS),))
 
     assert expected_variants(recommended(norm(made, audit=audit)), 8) == (1, "settings may bring something")
+
+
+def probe(knob: str, *alike: tuple[int, ...], mode: Mode = Mode.BACKWARD) -> SettingsProbe:
+    return SettingsProbe(knob=knob, case="8192x4096-bf16", mode=mode, alike=alike)
+
+
+def test_a_knob_that_compiling_showed_to_be_inert_is_named_and_not_recommended(made: Any) -> None:
+    plain = norm(made)
+    probes = (probe(f"{BACKWARD}.num_warps", (4, 8)), probe(f"{BACKWARD}.programs_per_sm", (1,), (2,)))
+
+    before, after = recommended(plain), recommended(replace(plain, probes=probes))
+
+    assert "2 knobs can be changed there (num_warps, programs_per_sm)" in before[0].why
+    assert "1 knob can be changed there (programs_per_sm), num_warps changes nothing" in after[0].why
+    assert [(r.strategy, r.predicted_high) for r in after] == [(r.strategy, r.predicted_high) for r in before]
+
+
+def test_a_knob_that_is_inert_in_another_pass_alone_counts(made: Any) -> None:
+    probes = (probe(f"{BACKWARD}.num_warps", (4, 8), mode=Mode.FORWARD),)
+
+    assert "2 knobs can be changed there" in recommended(replace(norm(made), probes=probes))[0].why

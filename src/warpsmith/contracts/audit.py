@@ -127,6 +127,8 @@ class PatternKind(str, Enum):
     IN_PLACE = "in place"
     ONLINE = "online algorithm"
     ATOMIC = "atomic"
+    #: stored by one launch of a call and loaded by a later one
+    INTERMEDIATE = "intermediate in memory"
 
 
 class Pattern(Contract):

@@ -22,6 +22,8 @@ class EvidenceTier(str, Enum):
 
     COUNTERS = "ncu counters"
     DURATIONS = "kernel durations"
+    #: of whole calls: what each kernel of them takes was not asked
+    TIMINGS = "device times"
     COMPILED = "compiled code"
 
 
@@ -177,7 +179,7 @@ class Profile(Document):
     #: case name -> mode -> launches of the original
     launches: dict[str, dict[Mode, tuple[LaunchRecord, ...]]]
     counters: tuple[Counters, ...]
-    #: which tier of evidence was reached: ncu counters, kernel durations, compiled code
+    #: which tier of evidence was reached: ncu counters, kernel durations, device times, compiled code
     evidence_tier: str
     audit: SourceAudit
     modes: tuple[ModeProfile, ...]

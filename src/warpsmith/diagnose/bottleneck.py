@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, EvidenceTier, LaunchOverhead, ModeProfile
-from warpsmith.diagnose.code_signals import distinct, resident_share
+from warpsmith.diagnose.code_signals import emptiest_grid, resident_share
 from warpsmith.diagnose.conclusion import conclusion, launch_bound_told, predicted_conclusion
 from warpsmith.diagnose.counted import counted_bytes
 from warpsmith.diagnose.evidence import Evidence
@@ -19,7 +19,6 @@ from warpsmith.diagnose.places import (
     Place,
     Site,
     Throughputs,
-    loops_over_rows,
     places,
     sites,
     telling,
@@ -28,6 +27,7 @@ from warpsmith.diagnose.places import (
 from warpsmith.diagnose.roofline import least_ms
 from warpsmith.diagnose.rules import NEAR_PEAK_SHARE, by_throughput, class_of, predicted_class
 from warpsmith.diagnose.signals import evidence_rows, predicted_rows
+from warpsmith.diagnose.work import loops_over_rows, mostly_library
 
 
 def classify(
@@ -38,9 +38,10 @@ def classify(
     if not at:
         raise ValueError(f"{mode.value}: the original has no timed tuning case with a measured ceiling")
     share, place = share_of_ceiling(at), telling(at)
-    looping = loops_over_rows(place.launches, evidence.audit, evidence.device.sm_count)
+    looping = loops_over_rows(place, evidence)
     seen = throughputs(place, evidence)
-    found = class_of(share, seen, place.waves, looping)
+    waves = None if mostly_library(place, evidence) else place.waves
+    found = class_of(share, seen, waves, looping)
     told = (conclusion(found, at, place, seen, evidence), launch_bound_told(at, overheads))
     return ModeProfile(
         mode=mode,
@@ -48,8 +49,8 @@ def classify(
         share_of_ceiling=share,
         headroom_us=headroom_us(at),
         evidence=evidence_rows(at, place, seen, looping, evidence),
-        ncu_disagreement=_ncu_disagreement(found, share, place, seen) if seen.by_ncu else None,
-        tier=EvidenceTier.COUNTERS if place.rows else EvidenceTier.DURATIONS,
+        ncu_disagreement=_ncu_disagreement(found, share, place, seen) if place.rows and seen.by_ncu else None,
+        tier=_tier(place, seen),
         headrooms=headrooms(at, evidence.device),
         conclusion=" ".join(sentence for sentence in told if sentence),
     )
@@ -61,10 +62,11 @@ def predict(mode: Mode, evidence: Evidence) -> ModeProfile | None:
     if not at:
         return None
     site = max(at, key=lambda s: s.case.weight * _least(s, evidence))
-    looping = loops_over_rows(site.launches, evidence.audit, evidence.device.sm_count)
+    looping = loops_over_rows(site, evidence)
     bounds = headrooms(at, evidence.device)
     heavy = any(h.bound == "matmul" for h in bounds if h.case == site.case.name)
-    resident = min((resident_share(found) for _, found in distinct(site)), default=None)
+    emptiest = emptiest_grid(site, evidence)
+    resident = resident_share(emptiest[1]) if emptiest else None
     found = predicted_class(heavy, site.waves, looping, resident)
     return ModeProfile(
         mode=mode,
@@ -81,6 +83,12 @@ def predict(mode: Mode, evidence: Evidence) -> ModeProfile | None:
 def _least(site: Site, evidence: Evidence) -> float:
     """What the largest case is told by: its least time, its least bytes where there is no ceiling."""
     return least_ms(site.cost, site.case.dtype, evidence.device) or float(site.cost.bytes_moved)
+
+
+def _tier(place: Place, seen: Throughputs) -> EvidenceTier:
+    if place.rows or seen.of_passes:
+        return EvidenceTier.COUNTERS
+    return EvidenceTier.DURATIONS if place.durations else EvidenceTier.TIMINGS
 
 
 def _ncu_disagreement(found: Bottleneck, share: float, place: Place, seen: Throughputs) -> str | None:

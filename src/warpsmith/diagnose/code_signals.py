@@ -9,8 +9,16 @@ from warpsmith.contracts.launch import AccessKind, LaunchRecord
 from warpsmith.contracts.profile import EvidenceRow
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import Occupancy, tail_share
-from warpsmith.diagnose.places import Site
-from warpsmith.diagnose.rules import TAIL, enough_warps
+from warpsmith.diagnose.places import Site, row_loops
+from warpsmith.diagnose.rules import TAIL, warps_told
+from warpsmith.diagnose.work import (
+    TILES,
+    loops_over_rows,
+    mostly_library,
+    multiplies_matrices,
+    speaks_for,
+    what_it_walks,
+)
 
 #: Chosen: below this many bytes a thread, an access takes so many instructions that they can be the limit.
 NARROW_BYTES = 4
@@ -18,12 +26,17 @@ _READS = (AccessKind.LOAD, AccessKind.ASYNC_COPY)
 
 
 def code_rows(site: Site, looping: bool, evidence: Evidence) -> Iterator[EvidenceRow]:
-    """The rows of a site's launches, one each for every jit function where they are of one."""
-    source = source_of_code(site, evidence)
-    for record, found in distinct(site):
-        yield _occupancy(record, found, source)
-    yield from _waves(site, looping, evidence, source)
+    """The rows of a site's launches, one each for every jit function where they are of one.
+
+    Where a library's kernels take most of the call, how its own fill an SM says nothing of it and is left out.
+    """
+    told = source_of_code(site, evidence)
+    if not mostly_library(site, evidence):
+        for record, found in distinct(site):
+            yield _occupancy(record, found, _noted(told, record, evidence))
+        yield from _waves(site, looping, evidence, told)
     for record, _ in distinct(site):
+        source = _noted(told, record, evidence)
         yield from _spills(record, source)
         yield from _widths(record, source)
 
@@ -32,6 +45,12 @@ def source_of_code(site: Site, evidence: Evidence) -> str:
     if evidence.is_measured:
         return f"compiled code, {site.case.name}"
     return f"compiled for {evidence.device.name}, predicted, {site.case.name}"
+
+
+def _noted(source: str, record: LaunchRecord, evidence: Evidence) -> str:
+    """With what qualifies the compilation of that jit function, where something does."""
+    prefix = f"{record.jit_function}: "
+    return "; ".join([source, *(note.removeprefix(prefix) for note in evidence.notes if note.startswith(prefix))])
 
 
 def distinct(site: Site) -> list[tuple[LaunchRecord, Occupancy]]:
@@ -44,6 +63,18 @@ def distinct(site: Site) -> list[tuple[LaunchRecord, Occupancy]]:
     return list(found.values())
 
 
+def emptiest_grid(site: Site, evidence: Evidence) -> tuple[LaunchRecord, Occupancy] | None:
+    """The launch that fills least of an SM, of those that speak for the call; of the row loops where it is one.
+
+    Matrix instructions need few warps, and a kernel that takes little of the call's time tells nothing of it.
+    """
+    spoken = [pair for pair in distinct(site) if speaks_for(pair[0], site) and not multiplies_matrices(pair[0])]
+    if loops_over_rows(site, evidence):
+        loops = row_loops(site.launches, evidence.audit, evidence.device.sm_count)
+        spoken = [pair for pair in spoken if pair[0].jit_function in loops]
+    return min(spoken, key=lambda pair: resident_share(pair[1]), default=None)
+
+
 def resident_share(found: Occupancy) -> float:
     """The share of an SM's warps that the grid fills."""
     return min(found.share, found.share * (found.waves or 0.0))
@@ -52,11 +83,11 @@ def resident_share(found: Occupancy) -> float:
 def _occupancy(record: LaunchRecord, found: Occupancy, source: str) -> EvidenceRow:
     limiter = f"limited by {found.limiter}" if found.share < 1 else "nothing limits it"
     resident = resident_share(found)
+    blocks = f"{found.blocks_per_sm} block{'' if found.blocks_per_sm == 1 else 's'}"
     return EvidenceRow(
         signal=f"occupancy of {record.jit_function}",
-        observation=f"{found.blocks_per_sm} blocks an SM, {found.share:.0%} of its warps, {limiter}; "
-        f"the grid fills {resident:.0%}",
-        supports=enough_warps(resident),
+        observation=f"{blocks} an SM, {found.share:.0%} of its warps, {limiter}; the grid fills {resident:.0%}",
+        supports=warps_told(resident, multiplies_matrices(record)),
         source=source,
     )
 
@@ -66,7 +97,9 @@ def _waves(site: Site, looping: bool, evidence: Evidence, source: str) -> Iterat
         return
     tail = tail_share(site.waves)
     if looping and site.waves <= 1:
-        supports = "programs loop over the rows, so at most one wave is by design: latency, not the size of the grid"
+        walked = what_it_walks(site)
+        supports = f"programs loop over {walked}, so at most one wave is by design"
+        supports += "" if walked == TILES else ": latency, not the size of the grid"
     elif site.waves < 1:
         supports = "SMs stand idle"
     elif tail > TAIL:

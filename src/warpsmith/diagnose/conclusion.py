@@ -6,14 +6,21 @@ from collections.abc import Sequence
 
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Bottleneck, LaunchOverhead
-from warpsmith.diagnose.code_signals import distinct, resident_share
+from warpsmith.diagnose.code_signals import distinct, emptiest_grid, resident_share
 from warpsmith.diagnose.counter_signals import nearer_memory
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.headroom import headroom_us, share_of_ceiling
 from warpsmith.diagnose.kernels import kernel_times, overhead_us
-from warpsmith.diagnose.places import Place, Site, Throughputs, loops_over_rows
+from warpsmith.diagnose.places import Place, Site, Throughputs
 from warpsmith.diagnose.roofline import ceilings_told, ridge_flops_per_byte
-from warpsmith.diagnose.signals import MUCH_OVERHEAD
+from warpsmith.diagnose.signals import EMULATED, MUCH_OVERHEAD, emulates
+from warpsmith.diagnose.soundness import nothing_wrong
+from warpsmith.diagnose.work import (
+    library_part,
+    loops_over_rows,
+    mostly_library,
+    what_it_walks,
+)
 
 CLASS_TOLD = {
     Bottleneck.NEAR_PEAK: "near its peak",
@@ -29,8 +36,8 @@ def conclusion(found: Bottleneck, at: Sequence[Place], place: Place, seen: Throu
     """Of a mode that was timed: the class by which figures, and what is left to win."""
     share, left_us = share_of_ceiling(at), headroom_us(at)
     most = max(at, key=lambda p: p.headroom_us)
-    at_most = f", at most {most.headroom_us:.1f} us, at {most.case.name}" if len(at) > 1 and left_us > 0 else ""
-    left = f"{left_us:.1f} us of a call {'are' if left_us >= 1.05 else 'is'} left to win{at_most}"
+    at_most = f", at most {most.headroom_us:.1f} µs, at {most.case.name}" if len(at) > 1 and left_us > 0 else ""
+    left = f"{left_us:.1f} µs of a call {'are' if left_us >= 1.05 else 'is'} left to win{at_most}"
     if found is Bottleneck.NEAR_PEAK:
         rest = f"Only {left}." if left_us >= 0.05 else "Nothing is left to win."
         told = f"Near its peak, at {share:.0%} of the measured ceiling: stop here. {rest}"
@@ -40,7 +47,13 @@ def conclusion(found: Bottleneck, at: Sequence[Place], place: Place, seen: Throu
         times = kernel_times(place)
         beside_us = overhead_us(times)
         if times and beside_us >= MUCH_OVERHEAD * sum(t.us for t in times):
-            told += f" {beside_us:.1f} us of a call there are fills and copies beside the kernel."
+            told += f" {beside_us:.1f} µs of a call there are fills and copies beside the kernel."
+        library = library_part(place, evidence)
+        if library is not None and library.share >= MUCH_OVERHEAD:
+            of = " of its passes" if place.of_passes else ""
+            told += f" {library.share:.0%} of the device time{of} there is in library kernels, such as {library.main}."
+        sound = nothing_wrong(place, evidence) if found is Bottleneck.MEMORY_BOUND else None
+        told += f" Nothing in the source looks wrong: {sound}." if sound else ""
     return told
 
 
@@ -54,57 +67,86 @@ def launch_bound_told(at: Sequence[Place], overheads: Sequence[LaunchOverhead]) 
     if host_us is None or host_us <= longest.time_us:
         return None
     return (
-        f"Plain calls in a row are launch-bound: each takes the host {host_us:.1f} us, the GPU at most "
-        f"{longest.time_us:.1f} us."
+        f"Plain calls in a row are launch-bound: each takes the host {host_us:.1f} µs, the GPU at most "
+        f"{longest.time_us:.1f} µs."
     )
 
 
 def predicted_conclusion(found: Bottleneck, site: Site, evidence: Evidence) -> str:
     """Of a mode of which nothing was run: the class it would have by which figures, and what would decide."""
-    why = _predicted_why(found, site, evidence)
+    decide = f"timings on an actual {evidence.device.name} would decide."
+    ridge = ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device)
+    if ridge is None or not site.cost.bytes_moved:
+        return f"{_unknown_ceiling(found, site, evidence)} Nothing was run; {decide}"
+    why = _predicted_why(found, site, ridge, evidence)
+    sound = nothing_wrong(site, evidence) if found is Bottleneck.MEMORY_BOUND else None
+    if sound:
+        why += f". Nothing in the source looks wrong: {sound}"
     return (
         f"Predicted {CLASS_TOLD[found]}: {why}. Nothing was run, so how near it comes to its ceiling is not known; "
-        f"timings on an actual {evidence.device.name} would decide."
+        f"{decide}"
     )
 
 
 def _why(found: Bottleneck, place: Place, seen: Throughputs, evidence: Evidence) -> str:
     """The telling figures."""
-    shares = f"compute {seen.compute_pct:.0f}%, memory {seen.memory_pct:.0f}% of "
-    busy = shares + ("their peaks" if seen.by_ncu else "their measured ceilings")
-    resident = f", and {_filled_told(place)}" if place.launches else ""
+    busy = _busy_told(seen)
     if found is Bottleneck.GRID_TOO_SMALL:
         return f"{busy}, as {place.waves or 0.0:.2f} waves of programs leave SMs idle"
     if found is Bottleneck.LATENCY_BOUND:
-        looping = loops_over_rows(place.launches, evidence.audit, evidence.device.sm_count)
-        loop = " with programs that loop over the rows" if looping else ""
-        return f"neither unit is busy ({busy}){resident}{loop}"
+        filled = None if mostly_library(place, evidence) else _filled_told(place, evidence)
+        resident = f", and {filled}" if filled else ""
+        loop = f" with programs that loop over {what_it_walks(place)}" if loops_over_rows(place, evidence) else ""
+        neither = "neither unit is busy" if seen.by_ncu else "neither ceiling is near"
+        return f"{neither} ({busy}){resident}{loop if filled else ''}"
     nearer = nearer_memory(place, seen) if found is Bottleneck.MEMORY_BOUND else None
     return f"{busy}; not DRAM but {nearer}" if nearer else busy
 
 
-def _predicted_why(found: Bottleneck, site: Site, evidence: Evidence) -> str:
+def _busy_told(seen: Throughputs) -> str:
+    """Percentages: ncu's, or, of a model, those of the ceilings that round to one at least."""
+    if seen.by_ncu:
+        of = " by ncu in its passes" if seen.of_passes else ""
+        return f"compute {seen.compute_pct:.0f}%, memory {seen.memory_pct:.0f}% of their peaks{of}"
+    shares = (("operations", seen.compute_pct, "matmul"), ("bytes", seen.memory_pct, "copy"))
+    told = [f"{what} {pct:.0f}% of the {ceiling} ceiling" for what, pct, ceiling in shares if pct >= 1]
+    return ", ".join(told) or "less than 1% of either"
+
+
+def _unknown_ceiling(found: Bottleneck, site: Site, evidence: Evidence) -> str:
+    """What is left to say where there is no ridge: what is missing, and that the grid alone decides nothing else."""
+    device, dtype = evidence.device, site.case.dtype.short
+    missing = "matmul ceiling" if device.copy_ceilings else "ceiling"
+    emulated = f" ({EMULATED})" if emulates(site, evidence) else ""
+    grid = "the grid fills the GPU"
+    if found is Bottleneck.GRID_TOO_SMALL:
+        grid = f"{site.waves or 0.0:.2f} waves of programs at {site.case.name} leave SMs idle"
+    elif found is Bottleneck.LATENCY_BOUND:
+        grid = _filled_told(site, evidence) or grid
+    return (
+        f"What would hold it back is not known: no {missing} of the {device.name} is known for {dtype}{emulated}. "
+        f"Of its launches alone: {grid}."
+    )
+
+
+def _predicted_why(found: Bottleneck, site: Site, ridge: float, evidence: Evidence) -> str:
     if found is Bottleneck.GRID_TOO_SMALL:
         return f"{site.waves or 0.0:.2f} waves of programs at {site.case.name} leave SMs idle"
     if found is Bottleneck.LATENCY_BOUND:
-        return (
-            f"{_filled_told(site)} with programs that loop over the rows at {site.case.name}, too few to hide latency"
-        )
-    ridge = ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device)
-    if ridge is None or not site.cost.bytes_moved:
-        return (
-            f"no ceiling of the {evidence.device.name} is known for {site.case.dtype.short}, and the grid fills the GPU"
-        )
+        filled = _filled_told(site, evidence)
+        return f"{filled} with programs that loop over the rows at {site.case.name}, too few to hide latency"
     intensity = site.cost.flops / site.cost.bytes_moved
     side = "above" if intensity > ridge else "below"
     return f"{intensity:.2g} operations a byte are {side} the ridge at {ridge:.0f} ({ceilings_told(evidence.device)})"
 
 
-def _filled_told(site: Site) -> str:
-    """How much of an SM the emptiest of the grids fills; of several, by name."""
-    launched = distinct(site)
-    record, found = min(launched, key=lambda pair: resident_share(pair[1]))
-    of = f" of {record.jit_function}" if len(launched) > 1 else ""
+def _filled_told(site: Site, evidence: Evidence) -> str | None:
+    """How much of an SM the emptiest of the grids fills; of several, by name. None where none speaks for the call."""
+    emptiest = emptiest_grid(site, evidence)
+    if emptiest is None:
+        return None
+    record, found = emptiest
+    of = f" of {record.jit_function}" if len(distinct(site)) > 1 else ""
     return f"the grid{of} fills {resident_share(found):.0%} of an SM's warps"
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from warpsmith.contracts.profile import EvidenceRow
 from warpsmith.diagnose.counted import (
     DRAM_PCT,
+    DRAM_READ,
+    DRAM_WRITE,
     L1_HIT_PCT,
     L1_PCT,
     L2_HIT_PCT,
@@ -22,8 +24,11 @@ from warpsmith.diagnose.counted import (
     main_stall,
     total,
 )
-from warpsmith.diagnose.places import Place, Throughputs
-from warpsmith.diagnose.rules import BUSY_PCT, enough_warps
+from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.kernels import is_of, role
+from warpsmith.diagnose.places import Place, Site, Throughputs
+from warpsmith.diagnose.rules import BUSY_PCT, warps_told
+from warpsmith.diagnose.work import mostly_library, multiplies_matrices
 
 #: Chosen: memory this many points above DRAM means that something nearer than DRAM is the limit.
 DRAM_GAP_PCT = 10.0
@@ -36,15 +41,15 @@ COALESCED_SECTORS = 16.0
 MANY_CONFLICTS = 0.2
 
 
-def counter_rows(place: Place, seen: Throughputs) -> Iterator[EvidenceRow]:
+def counter_rows(place: Place, seen: Throughputs, evidence: Evidence) -> Iterator[EvidenceRow]:
     """The rows of those counters that are there."""
+    yield from _throughput(place, seen)
     if not place.rows:
         return
-    yield from _throughput(place, seen)
     yield from _dram(place, seen)
-    yield from _traffic(place)
+    yield from _traffic(place, evidence)
     yield from _stall(place)
-    yield from _occupancy(place)
+    yield from _occupancy(place, evidence)
     yield from _local(place)
 
 
@@ -75,18 +80,19 @@ def _busier_cache(place: Place) -> str | None:
     return f"L2 ({l2_hits:.0f}% of its sectors hit)" if l2_hits is not None and l2_hits >= BUSY_PCT else None
 
 
-def ncu_source(place: Place) -> str:
+def ncu_source(place: Site) -> str:
     return f"ncu {place.ncu_version or ''}".strip() + f", {place.case.name}"
 
 
 def _throughput(place: Place, seen: Throughputs) -> Iterator[EvidenceRow]:
     if seen.by_ncu:
         busy = max(seen.compute_pct, seen.memory_pct) >= BUSY_PCT
+        counted = place.of_passes[0] if seen.of_passes else place
         yield EvidenceRow(
-            signal="compute and memory throughput",
+            signal="compute and memory throughput" + (" of its passes" if seen.of_passes else ""),
             observation=f"compute {seen.compute_pct:.0f}%, memory {seen.memory_pct:.0f}% of peak",
             supports="the larger is the limit if it leads by ten points" if busy else "neither unit is busy: latency",
-            source=ncu_source(place),
+            source=ncu_source(counted),
         )
 
 
@@ -108,14 +114,33 @@ def _dram(place: Place, seen: Throughputs) -> Iterator[EvidenceRow]:
     )
 
 
-def _traffic(place: Place) -> Iterator[EvidenceRow]:
+def main_mover(place: Place, jit_functions: frozenset[str]) -> str | None:
+    """The kernel that moves most bytes through device memory, by its short name; None where nothing was counted.
+
+    A library's kernels are one against each jit function: of one product, several may run.
+    """
+    moved: dict[str, float] = {}
+    for row in place.rows:
+        name = role(row.kernel)
+        moved[name] = moved.get(name, 0.0) + row.metrics.get(DRAM_READ, 0.0) + row.metrics.get(DRAM_WRITE, 0.0)
+    own = {name: moved_bytes for name, moved_bytes in moved.items() if is_of(name, jit_functions)}
+    library = {name: moved_bytes for name, moved_bytes in moved.items() if name not in own}
+    of = library if sum(library.values()) > max(own.values(), default=0.0) else own
+    return max(of, key=lambda name: of[name], default=None)
+
+
+def _traffic(place: Place, evidence: Evidence) -> Iterator[EvidenceRow]:
     seen_bytes, least = counted_bytes(place.rows), place.cost.bytes_moved
     if seen_bytes is None or not least:
         return
     if seen_bytes < least:
         supports = "write-back was not finished when the kernel ended; percentages of DRAM are too low by as much"
     elif seen_bytes > EXCESS * least:
+        mover = main_mover(place, evidence.jit_functions)
         supports = "bytes cross device memory more than once: something is read again, zeroed or spilled"
+        if mover is not None and not is_of(mover, frozenset(f.name for f in evidence.audit.jit_functions)):
+            whose = "a jit function of another file" if is_of(mover, evidence.jit_functions) else "a library kernel"
+            supports = f"most of the bytes are moved by {mover}, {whose}: no kernel of this source moves them"
     else:
         supports = "no needless traffic"
     yield EvidenceRow(
@@ -139,13 +164,16 @@ def _stall(place: Place) -> Iterator[EvidenceRow]:
         )
 
 
-def _occupancy(place: Place) -> Iterator[EvidenceRow]:
+def _occupancy(place: Place, evidence: Evidence) -> Iterator[EvidenceRow]:
     achieved_pct = average(place.rows, OCCUPANCY_PCT)
     if achieved_pct is not None:
+        supports = warps_told(achieved_pct / 100, any(multiplies_matrices(record) for record in place.launches))
+        if mostly_library(place, evidence):
+            supports = "for the most part that of library kernels, whose warps are theirs to choose"
         yield EvidenceRow(
             signal="achieved occupancy",
             observation=f"{achieved_pct:.0f}% of an SM's warps",
-            supports=enough_warps(achieved_pct / 100),
+            supports=supports,
             source=ncu_source(place),
         )
 

@@ -22,6 +22,7 @@ class Evidence:
     """Everything that was observed of the original and its baselines.
 
     `warm_timings` are `timings` again with L2 warm, where that was measured. `no_host_time` says why a pass has none.
+    `notes` qualify what was compiled: "<jit function>: <what>", as `CompiledSettings.notes`.
     Without any timing nothing was run: launches are then what the compiler makes of the original for `device`.
     """
 
@@ -38,6 +39,7 @@ class Evidence:
     durations: tuple[Durations, ...] = ()
     probes: tuple[SettingsProbe, ...] = ()
     device_notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def is_measured(self) -> bool:
@@ -49,6 +51,14 @@ class Evidence:
         if mode is Mode.FULL and Mode.FULL not in by_mode:
             return by_mode.get(Mode.FORWARD, ()) + by_mode.get(Mode.BACKWARD, ())
         return by_mode.get(mode, ())
+
+    @property
+    def jit_functions(self) -> frozenset[str]:
+        """Names of the jit functions of the source, and of those of other files that a call launches."""
+        launched = {
+            record.jit_function for case in self.launches.values() for found in case.values() for record in found
+        }
+        return frozenset(launched | {function.name for function in self.audit.jit_functions})
 
     def functions_of(self, mode: Mode) -> frozenset[str]:
         """Names of the jit functions launched in a mode, of the host functions that launch them, and of the methods

@@ -14,12 +14,16 @@ from warpsmith.diagnose.code_signals import distinct
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import tail_share
 from warpsmith.diagnose.places import places, row_loops, sites
+from warpsmith.diagnose.probes import inert_knobs
 from warpsmith.diagnose.rules import TAIL
 from warpsmith.diagnose.scaling import bends, largest_size
+from warpsmith.diagnose.work import main_launch
 from warpsmith.verdict.statistics import geometric_mean
 
 #: Chosen: a provider must be this much faster than the original to be worth a sentence.
 FASTER = 1.02
+#: Chosen: backward that takes this share of the whole call's time leaves no room for a pass forward.
+WHOLE = 0.95
 
 
 def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> tuple[str, ...]:
@@ -27,6 +31,7 @@ def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Se
     passes = [m for m in modes if m.mode is not Mode.FULL] or list(modes)
     return (
         *_slowest(evidence, passes, baselines),
+        *_whole_in_backward(evidence, modes, baselines),
         *_most_headroom(evidence, passes, baselines),
         *_near_peak(passes),
         *largest_size(evidence.spec, passes, baselines),
@@ -46,6 +51,24 @@ def _slowest(evidence: Evidence, passes: Sequence[ModeProfile], baselines: Seque
     yield f"{slowest.value} is the slowest pass: {part:.0%} of the device time over the tuning cases"
 
 
+def _whole_in_backward(
+    evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]
+) -> Iterator[str]:
+    """Backward that takes what full does is not a part of it: its headroom is of work that full does once."""
+    if not {Mode.FORWARD, Mode.BACKWARD, Mode.FULL} <= {m.mode for m in modes}:
+        return
+    at = {m: {p.case.name: p for p in places(m, evidence, baselines)} for m in (Mode.BACKWARD, Mode.FULL)}
+    shared = [(at[Mode.BACKWARD][name], whole) for name, whole in at[Mode.FULL].items() if name in at[Mode.BACKWARD]]
+    backward_us = math.fsum(p.case.weight * p.time_us for p, _ in shared)
+    full_us = math.fsum(p.case.weight * p.time_us for _, p in shared)
+    if shared and backward_us >= WHOLE * full_us:
+        yield (
+            f"backward alone takes as long as the whole call ({backward_us / full_us:.0%} of its time over the tuning "
+            "cases): run by itself it makes the pass forward again, or its cost model is that of other work; judge by "
+            "full"
+        )
+
+
 def _most_headroom(evidence: Evidence, passes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
     at = [(m.mode, p) for m in passes for p in places(m.mode, evidence, baselines)]
     if not at:
@@ -53,8 +76,8 @@ def _most_headroom(evidence: Evidence, passes: Sequence[ModeProfile], baselines:
     mode, place = max(at, key=lambda pair: pair[1].headroom_us)
     if place.headroom_us > 0:
         yield (
-            f"most headroom: {mode.value} at {place.case.name} takes {place.time_ms * 1e3:.1f} us, "
-            f"{place.headroom_us:.1f} us more than at its ceiling ({place.share:.0%} of it)"
+            f"most headroom: {mode.value} at {place.case.name} takes {place.time_ms * 1e3:.1f} µs, "
+            f"{place.headroom_us:.1f} µs more than at its ceiling ({place.share:.0%} of it)"
         )
 
 
@@ -66,13 +89,16 @@ def _near_peak(passes: Sequence[ModeProfile]) -> Iterator[str]:
 
 
 def _tails(evidence: Evidence, passes: Sequence[ModeProfile]) -> Iterator[str]:
-    """The worst tail of each pass; programs that loop over the rows have none to speak of."""
+    """The worst tail of each pass's main launch; programs that loop over the rows have none to speak of."""
     for profile in passes:
         tails = [
             (tail_share(found.waves), found.waves, record.jit_function, site.case.name)
             for site in sites(profile.mode, evidence)
             for record, found in distinct(site)
-            if found.waves and record.jit_function not in row_loops([record], evidence.audit, evidence.device.sm_count)
+            if found.waves
+            and (main := main_launch(site))
+            and record.jit_function == main.jit_function
+            and record.jit_function not in row_loops([record], evidence.audit, evidence.device.sm_count)
         ]
         if tails and max(tails)[0] > TAIL:
             share, waves, function, case = max(tails)
@@ -83,12 +109,8 @@ def _tails(evidence: Evidence, passes: Sequence[ModeProfile]) -> Iterator[str]:
 
 
 def _inert(probes: Sequence[SettingsProbe]) -> Iterator[str]:
-    """Knobs that change no machine code wherever they were tried."""
-    for knob in dict.fromkeys(probe.knob for probe in probes):
-        tried = [probe for probe in probes if probe.knob == knob]
-        if all(probe.is_inert and len(probe.alike[0]) > 1 for probe in tried):
-            values = ", ".join(str(v) for v in dict.fromkeys(v for probe in tried for v in probe.alike[0]))
-            yield f"{knob} changes nothing: the machine code is the same for {values}"
+    for knob, values in inert_knobs(probes).items():
+        yield f"{knob} changes nothing: the machine code is the same for {', '.join(map(str, values))}"
 
 
 def _faster_providers(spec: TargetSpec, passes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:

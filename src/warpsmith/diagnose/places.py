@@ -25,7 +25,8 @@ from warpsmith.diagnose.roofline import bandwidth_share, compute_share
 class Site:
     """One tuning case of a mode, with what is known of the original there but its time.
 
-    `rows` are ncu's counters, `durations` the profiler's kernels; each empty where not asked or refused.
+    `rows` are ncu's counters, `durations` the profiler's kernels; each empty where not asked or refused. `of_passes`
+    are the sites of the passes of a whole call that has neither, where these were counted or profiled.
     """
 
     case: Case
@@ -35,6 +36,7 @@ class Site:
     rows: tuple[CounterRow, ...] = ()
     ncu_version: str | None = None
     durations: tuple[KernelDuration, ...] = ()
+    of_passes: tuple[Site, ...] = ()
 
     @property
     def waves(self) -> float | None:
@@ -63,11 +65,15 @@ class Place(Site):
 
 @dataclass(frozen=True)
 class Throughputs:
-    """Compute and memory in percent of their peaks: ncu's, or achieved shares of the measured ceilings."""
+    """Compute and memory in percent of their peaks by ncu, or, a model, achieved shares of the measured ceilings.
+
+    `of_passes`: ncu's of the passes of a whole call, which was not counted itself.
+    """
 
     compute_pct: float
     memory_pct: float
     by_ncu: bool
+    of_passes: bool = False
 
 
 def sites(mode: Mode, evidence: Evidence) -> tuple[Site, ...]:
@@ -92,7 +98,14 @@ def _site(case: Case, mode: Mode, evidence: Evidence) -> Site:
         rows=counters.rows if counters else (),
         ncu_version=counters.ncu_version if counters else None,
         durations=profiled.kernels if profiled else (),
+        of_passes=() if counters or profiled else _passes(case, mode, evidence),
     )
+
+
+def _passes(case: Case, mode: Mode, evidence: Evidence) -> tuple[Site, ...]:
+    """Of a whole call: its passes, where each was counted or profiled."""
+    found = tuple(_site(case, each, evidence) for each in mode.passes) if mode is Mode.FULL else ()
+    return found if all(each.rows or each.durations for each in found) else ()
 
 
 def places(mode: Mode, evidence: Evidence, baselines: Sequence[Baseline]) -> tuple[Place, ...]:
@@ -113,10 +126,12 @@ def telling(at: Sequence[Place]) -> Place:
 
 
 def throughputs(place: Place, evidence: Evidence) -> Throughputs:
-    """ncu's percentages, or without them the achieved shares of the measured copy and matmul ceilings."""
-    compute_pct, memory_pct = average(place.rows, COMPUTE_PCT), average(place.rows, MEMORY_PCT)
+    """ncu's percentages, those of its passes, or else the achieved shares of the measured copy and matmul ceilings."""
+    of_passes = tuple(row for each in place.of_passes for row in each.rows)
+    rows = place.rows or of_passes
+    compute_pct, memory_pct = average(rows, COMPUTE_PCT), average(rows, MEMORY_PCT)
     if compute_pct is not None and memory_pct is not None:
-        return Throughputs(compute_pct, memory_pct, by_ncu=True)
+        return Throughputs(compute_pct, memory_pct, by_ncu=True, of_passes=not place.rows)
     compute = compute_share(place.cost, place.time_ms, place.case.dtype, evidence.device) or 0.0
     memory = bandwidth_share(place.cost, place.time_ms, evidence.device) or 0.0
     return Throughputs(100 * compute, 100 * memory, by_ncu=False)
@@ -131,8 +146,3 @@ def row_loops(launches: Sequence[LaunchRecord], audit: SourceAudit, sm_count: in
         for r in launches
         if r.jit_function in by_sm or (r.jit_function in looping and math.prod(r.grid) % sm_count == 0)
     )
-
-
-def loops_over_rows(launches: Sequence[LaunchRecord], audit: SourceAudit, sm_count: int) -> bool:
-    """Whether every launch's grid follows the SM count and its programs loop."""
-    return bool(launches) and row_loops(launches, audit, sm_count) >= {r.jit_function for r in launches}

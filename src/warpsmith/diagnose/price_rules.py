@@ -13,6 +13,7 @@ from warpsmith.contracts.profile import Bottleneck
 from warpsmith.diagnose.call import Call
 from warpsmith.diagnose.kernels import LEAST_US
 from warpsmith.diagnose.occupancy import Occupancy
+from warpsmith.diagnose.rules import told
 
 #: Shares of a pass's headroom that settings won, lowest and highest. Measured on an H200 with Liger-Kernel 0.8.5:
 #: of LayerNorm and RMSNorm backward at 8192×4096 0.4, of GeGLU and LayerNorm forward 0.6 to 0.7.
@@ -95,7 +96,7 @@ def _removed(call: Call, seen_us: tuple[float, ...], what: str, alike: int) -> G
         low = 0.0
     times = " and ".join(f"{us:.1f}" for us in seen_us)
     scaled = "" if call.seen_at == call.place.case.name else f", scaled by bytes from {call.seen_at}"
-    return Gain(low, high, f"the time of the {what} beside the kernel, which goes: {times} us{scaled}")
+    return Gain(low, high, f"the time of the {what} beside the kernel, which goes: {times} µs{scaled}")
 
 
 def _programs(opportunity: Opportunity, call: Call) -> Gain:
@@ -130,8 +131,8 @@ def _warps(opportunity: Opportunity, call: Call) -> Gain:
         basis = f"in a loop over rows, other warps alone won at most {WARPS_OF_LOOP:.0%} of the headroom"
         return Gain(0.0, WARPS_OF_LOOP * headroom_us, basis)
     low, high = SETTINGS_OF_HEADROOM[call.bottleneck]
-    named = call.bottleneck.value.replace("_", " ")
-    basis = f"other warps won {low:.0%} to {high:.0%} of the headroom of kernels that are {named}"
+    kernels = f"kernels that {told(call.bottleneck, 'are', 'have')}"
+    basis = f"other warps won {low:.0%} to {high:.0%} of the headroom of {kernels}"
     return Gain(low * headroom_us, high * headroom_us, basis)
 
 

@@ -49,7 +49,7 @@ def _of_mode(profile: ModeProfile, at: tuple[Place, ...], evidence: Evidence) ->
     if not at:
         return
     here = opportunities_in(profile.mode, evidence)
-    excess = excess_traffic(at, evidence.audit)
+    excess = excess_traffic(at, evidence)
     here += [excess] if excess is not None else []
     seen = calls(at, profile.bottleneck, evidence)
     for opportunity in here:

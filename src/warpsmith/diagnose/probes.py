@@ -29,6 +29,16 @@ def settings_probe(
     return SettingsProbe(knob=knob, case=case, mode=mode, alike=tuple(map(tuple, groups.values())), failures=failures)
 
 
+def inert_knobs(probes: Sequence[SettingsProbe]) -> dict[str, tuple[int, ...]]:
+    """Knobs that change no machine code wherever they were tried, with the values that were."""
+    found: dict[str, tuple[int, ...]] = {}
+    for knob in dict.fromkeys(probe.knob for probe in probes):
+        tried = [probe for probe in probes if probe.knob == knob]
+        if all(probe.is_inert for probe in tried):
+            found[knob] = tuple(dict.fromkeys(value for probe in tried for value in probe.alike[0]))
+    return found
+
+
 def _launched(found: CompiledSettings, jit_function: str) -> _Launched:
     return tuple(
         (each.compiled.binary_sha256, each.grid) for each in found.launches if each.jit_function == jit_function

@@ -73,4 +73,6 @@ def _measured(rows: tuple[Baseline, ...]) -> tuple[Baseline, ...]:
 def _tier(evidence: Evidence) -> EvidenceTier:
     if any(counters.rows for counters in evidence.counters):
         return EvidenceTier.COUNTERS
-    return EvidenceTier.DURATIONS if evidence.is_measured else EvidenceTier.COMPILED
+    if any(profiled.kernels for profiled in evidence.durations):
+        return EvidenceTier.DURATIONS
+    return EvidenceTier.TIMINGS if evidence.is_measured else EvidenceTier.COMPILED

@@ -14,9 +14,12 @@ from warpsmith.contracts.audit import Knob, Opportunity, OpportunityKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile, Recommendation
 from warpsmith.diagnose.evidence import Evidence
-from warpsmith.diagnose.places import Place, places
+from warpsmith.diagnose.places import Place, places, sites
 from warpsmith.diagnose.price_rules import SETTINGS_OF_HEADROOM
 from warpsmith.diagnose.pricing import Price, opportunities_in, speedup
+from warpsmith.diagnose.probes import inert_knobs
+from warpsmith.diagnose.roofline import ridge_flops_per_byte
+from warpsmith.diagnose.rules import told
 
 SETTINGS = "settings"
 #: What settings take up, all at once.
@@ -101,11 +104,7 @@ def _settings(evidence: Evidence, passes: Sequence[Pass]) -> Recommendation:
     open_passes = [p for p in passes if p.open]
     knobs = {p.profile.mode: _tunable(evidence, p) for p in open_passes}
     usable = [p for p in open_passes if knobs[p.profile.mode]]
-    reasons = [
-        f"{_standing(p)}; {len(knobs[p.profile.mode])} knobs can be changed there "
-        f"({', '.join(sorted({k.name for k in knobs[p.profile.mode]}))})"
-        for p in usable
-    ]
+    reasons = [f"{_standing(evidence, p)}; {_knobs_told(evidence, p, knobs[p.profile.mode])}" for p in usable]
     reasons += [f"{p.name} has no knob that can be changed" for p in open_passes if p not in usable]
     reasons += near_peak_reasons(passes) + ([] if evidence.is_measured else [UNMEASURED])
     low, high = _predicted(passes, usable, _saved_by_settings)
@@ -119,11 +118,26 @@ def _settings(evidence: Evidence, passes: Sequence[Pass]) -> Recommendation:
     )
 
 
-def _standing(of: Pass) -> str:
-    named = of.profile.bottleneck.value.replace("_", " ")
+def _knobs_told(evidence: Evidence, of: Pass, knobs: Sequence[Knob]) -> str:
+    """How many knobs are worth a change; by name those of which compiling showed that they change nothing."""
+    inert = inert_knobs([probe for probe in evidence.probes if probe.mode is of.profile.mode])
+    live = [knob for knob in knobs if knob.id not in inert]
+    names = sorted({knob.name for knob in live})
+    dead = sorted({knob.name for knob in knobs} - set(names))
+    can = f"{len(live)} knob{'s' if len(live) > 1 else ''} can be changed there ({', '.join(names)})" if live else ""
+    cannot = f"{' and '.join(dead)} change{'' if len(dead) > 1 else 's'} nothing" if dead else ""
+    return ", ".join(part for part in (can, cannot) if part)
+
+
+def _standing(evidence: Evidence, of: Pass) -> str:
+    found = of.profile.bottleneck
+    at = sites(of.profile.mode, evidence)
+    ridges = [ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device) for site in at]
+    if not evidence.is_measured and all(ridge is None for ridge in ridges):
+        return f"what holds {of.name} back is not known"
     if of.profile.share_of_ceiling is None:
-        return f"{of.name} is predicted to be {named}"
-    return f"{of.name} reaches {of.profile.share_of_ceiling:.0%} of its ceiling and is {named}"
+        return f"{of.name} is predicted to {told(found, 'be', 'have')}"
+    return f"{of.name} reaches {of.profile.share_of_ceiling:.0%} of its ceiling and {told(found)}"
 
 
 def _saved_by_settings(of: Pass, case: str) -> Saved:
@@ -155,11 +169,11 @@ def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Seque
         return None
     found = list(dict.fromkeys(o for p in usable for o in spots[p.profile.mode]))
     low, high = _predicted(passes, usable, lambda p, case: p.saved_by((kind,), case) or (0.0, 0.0))
-    told = "; ".join(f"line {o.line}: {o.what}" for o in found)
+    spotted = "; ".join(f"line {o.line}: {o.what}" for o in found)
     unmeasured = "" if evidence.is_measured else f" {UNMEASURED[0].upper()}{UNMEASURED[1:]}."
     return Recommendation(
         strategy=name,
-        why=f"{told}. {found[0].why[0].upper()}{found[0].why[1:]}.{unmeasured}",
+        why=f"{spotted}. {found[0].why[0].upper()}{found[0].why[1:]}.{unmeasured}",
         predicted_low=low,
         predicted_high=high,
         lines=tuple(sorted({o.line for o in found})),

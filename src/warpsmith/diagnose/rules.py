@@ -19,9 +19,16 @@ LOW_OCCUPANCY = 0.5
 TAIL = 0.10
 
 
-def enough_warps(share: float) -> str:
-    """What this share of an SM's warps supports."""
+def warps_told(share: float, by_matrix_units: bool = False) -> str:
+    """What this share of an SM's warps supports. Few warps keep matrix units busy: what they wait for is in flight."""
+    if by_matrix_units and share < LOW_OCCUPANCY:
+        return "few warps are by design where matrix instructions do the work"
     return "too few warps to hide latency" if share < LOW_OCCUPANCY else "enough warps are resident"
+
+
+def told(found: Bottleneck, be: str = "is", have: str = "has") -> str:
+    """The class as what is said of a pass, such as "is latency bound"."""
+    return f"{have} too small a grid" if found is Bottleneck.GRID_TOO_SMALL else f"{be} {found.value.replace('_', ' ')}"
 
 
 def by_throughput(seen: Throughputs) -> Bottleneck:

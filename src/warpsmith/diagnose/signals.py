@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from warpsmith.contracts.case import DType
 from warpsmith.contracts.profile import EvidenceRow
 from warpsmith.diagnose.code_signals import code_rows
 from warpsmith.diagnose.counter_signals import counter_rows
 from warpsmith.diagnose.evidence import Evidence
-from warpsmith.diagnose.kernels import kernel_times, overhead_us, shares_by_kernel, source_of_times
+from warpsmith.diagnose.kernels import is_of, kernel_times, overhead_us, shares_by_kernel, source_of_times
 from warpsmith.diagnose.places import Place, Site, Throughputs
 from warpsmith.diagnose.roofline import bound_of, ceilings_told, copy_ceiling_gb_s, least_ms, ridge_flops_per_byte
 from warpsmith.diagnose.rules import NEAR_PEAK_SHARE
 
 #: Chosen: fills and copies that take less of a call than this are not worth a word.
 MUCH_OVERHEAD = 0.05
+FIRST_WITH_BF16 = (8, 0)
+EMULATED = "bf16 is emulated before compute capability 8.0"
 _NUMBERS = ("no kernel", "one kernel", "two kernels", "three kernels", "four kernels", "five kernels")
 
 
@@ -30,15 +33,37 @@ def evidence_rows(
         _share(place, evidence),
         *_spread(at),
         *_intensity(place, evidence),
-        *_kernels(place),
-        *counter_rows(place, seen),
+        *_emulated(place, evidence),
+        *_kernels(place, evidence),
+        *counter_rows(place, seen, evidence),
         *code_rows(place, looping, evidence),
     )
 
 
 def predicted_rows(site: Site, looping: bool, evidence: Evidence) -> tuple[EvidenceRow, ...]:
     """The table of a mode of which nothing was run."""
-    return (*_least(site, evidence), *_intensity(site, evidence), *code_rows(site, looping, evidence))
+    return (
+        *_least(site, evidence),
+        *_intensity(site, evidence),
+        *_emulated(site, evidence),
+        *code_rows(site, looping, evidence),
+    )
+
+
+def emulates(site: Site, evidence: Evidence) -> bool:
+    """Whether the GPU has no units for the dtype of the case (CUDA C++ Programming Guide, "Compute Capabilities")."""
+    return site.case.dtype is DType.BFLOAT16 and evidence.device.capability < FIRST_WITH_BF16
+
+
+def _emulated(site: Site, evidence: Evidence) -> Iterator[EvidenceRow]:
+    if emulates(site, evidence):
+        major, minor = evidence.device.capability
+        yield EvidenceRow(
+            signal="arithmetic of bf16",
+            observation=f"{EMULATED}; the {evidence.device.name} is {major}.{minor}",
+            supports="matrix products and conversions cost more here; fp16 would show what the kernel can do",
+            source="compute capability",
+        )
 
 
 def ceiling_of(site: Site, evidence: Evidence) -> str:
@@ -53,13 +78,13 @@ def _share(place: Place, evidence: Evidence) -> EvidenceRow:
     cost, row = place.cost, place.baseline
     if bound_of(cost, place.case.dtype, evidence.device) == "matmul":
         achieved_tflops = cost.flops / place.time_ms / 1e9
-        work = f"{cost.flops / 1e9:.3g} GFLOP in {place.time_us:.1f} us: {achieved_tflops:.3g} TFLOP/s"
+        work = f"{cost.flops / 1e9:.3g} GFLOP in {place.time_us:.1f} µs: {achieved_tflops:.3g} TFLOP/s"
     else:
-        work = f"{cost.bytes_moved / 1e6:.1f} MB in {place.time_us:.1f} us: {(row.gb_s or 0.0) / 1e3:.2f} TB/s"
+        work = f"{cost.bytes_moved / 1e6:.1f} MB in {place.time_us:.1f} µs: {(row.gb_s or 0.0) / 1e3:.2f} TB/s"
     return EvidenceRow(
         signal=f"least work over device time, {place.case.name}",
         observation=f"{work}, {place.share:.0%} of the {ceiling_of(place, evidence)}",
-        supports="near peak" if place.share >= NEAR_PEAK_SHARE else f"headroom of {place.headroom_us:.1f} us a call",
+        supports="near peak" if place.share >= NEAR_PEAK_SHARE else f"headroom of {place.headroom_us:.1f} µs a call",
         source=f"device time by {row.method}, {ceilings_told(evidence.device).removesuffix('s')}",
     )
 
@@ -81,7 +106,7 @@ def _least(site: Site, evidence: Evidence) -> Iterator[EvidenceRow]:
         yield EvidenceRow(
             signal=f"least possible time, {site.case.name}",
             observation=f"{site.cost.bytes_moved / 1e6:.1f} MB and {site.cost.flops / 1e9:.3g} GFLOP take "
-            f"{1e3 * least:.1f} us at the {ceiling_of(site, evidence)}",
+            f"{1e3 * least:.1f} µs at the {ceiling_of(site, evidence)}",
             supports="a bound that no kernel reaches; how near this one comes was not measured",
             source=f"the target's cost model, {ceilings_told(evidence.device)}",
         )
@@ -99,7 +124,7 @@ def _intensity(site: Site, evidence: Evidence) -> Iterator[EvidenceRow]:
         )
 
 
-def _kernels(place: Place) -> Iterator[EvidenceRow]:
+def _kernels(place: Place, evidence: Evidence) -> Iterator[EvidenceRow]:
     """Where the time of a call goes, where it is more than one kernel."""
     times = kernel_times(place)
     if len(times) < 2:
@@ -108,9 +133,11 @@ def _kernels(place: Place) -> Iterator[EvidenceRow]:
     told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
     overhead = sum(shares.get(name, 0.0) for name in ("fill", "copy"))
     if overhead >= MUCH_OVERHEAD:
-        supports = f"{overhead_us(times):.1f} us go to what is filled or copied beside the kernel"
+        supports = f"{overhead_us(times):.1f} µs go to what is filled or copied beside the kernel"
+    elif is_of(first := next(iter(shares)), evidence.jit_functions):
+        supports = f"{first} is the one to look at"
     else:
-        supports = f"{next(iter(shares))} is the one to look at"
+        supports = f"most goes to {first}, a library kernel: the source decides only what it is given"
     number = _NUMBERS[len(times)] if len(times) < len(_NUMBERS) else f"{len(times)} kernels"
     yield EvidenceRow(
         signal="device time of a call by kernel",

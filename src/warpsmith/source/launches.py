@@ -47,6 +47,16 @@ class Launch:
     def has_star(self) -> bool:
         return any(isinstance(a, ast.Starred) for a in self.call.args)
 
+    @cached_property
+    def tensors(self) -> dict[str, tuple[str, ...]]:
+        """By variable, be it a tensor's: the parameters that it is passed for."""
+        found: dict[str, tuple[str, ...]] = {}
+        for argument in (*self.call.args, *(k.value for k in self.call.keywords)):
+            parameter = self.parameter_of(argument)
+            if isinstance(argument, ast.Name) and parameter is not None:
+                found[argument.id] = (*found.get(argument.id, ()), parameter)
+        return found
+
     def argument(self, name: str) -> ast.expr | None:
         """The expression that is passed for a parameter or launch option, by keyword or by position."""
         for keyword in self.call.keywords:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from warpsmith.contracts.audit import Pattern, PatternKind
 from warpsmith.source.call_paths import CallPaths
@@ -147,7 +147,7 @@ def _aliases(reading: Reading, launch: Launch) -> Iterator[tuple[int, str]]:
     if launch.jit is None:
         return
     stored = {access.pointer for access in reading.addresses(launch.jit).accesses() if access.is_store}
-    passed = _tensors_passed(launch)
+    passed = launch.tensors
     twice = {name: parameters for name, parameters in passed.items() if len(parameters) > 1}
     for name, parameters in twice.items():
         if stored & set(parameters):
@@ -158,13 +158,3 @@ def _aliases(reading: Reading, launch: Launch) -> Iterator[tuple[int, str]]:
         source = found.value.id
         if source in passed and source != found.name and stored & set(passed.get(found.name, ())):
             yield found.value.lineno, f"{found.name} may be {source}, which {launch.jit_name} then overwrites"
-
-
-def _tensors_passed(launch: Launch) -> dict[str, Sequence[str]]:
-    """By variable: the parameters that a launch passes it for."""
-    found: dict[str, list[str]] = {}
-    for argument in (*launch.call.args, *(k.value for k in launch.call.keywords)):
-        parameter = launch.parameter_of(argument)
-        if isinstance(argument, ast.Name) and parameter is not None:
-            found.setdefault(argument.id, []).append(parameter)
-    return dict(found)

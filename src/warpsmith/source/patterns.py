@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warpsmith.contracts.audit import Pattern
 from warpsmith.source.call_paths import CallPaths
+from warpsmith.source.handed_on import intermediates
 from warpsmith.source.kernel_patterns import kernel_patterns
 from warpsmith.source.launches import Reading
 from warpsmith.source.online import online
@@ -15,4 +16,10 @@ def patterns(reading: Reading, paths: CallPaths) -> tuple[Pattern, ...]:
     found: list[Pattern] = []
     for jit in reading.jits.values():
         found += [*kernel_patterns(reading, jit), *online(jit)]
-    return (*found, *recomputed(reading, paths), *shared_memory(reading), *saved_for_backward(paths))
+    return (
+        *found,
+        *recomputed(reading, paths),
+        *shared_memory(reading),
+        *intermediates(reading),
+        *saved_for_backward(paths),
+    )

@@ -2,7 +2,8 @@
 
 Only vectors count: a scalar shares its sector with its neighbours. Left alone are kernels with matrix products
 (their tiles are shared between programs), addresses that were themselves loaded, pointers that are loaded in
-more than one place (a second pass finds them in cache), and accesses that say a policy already.
+more than one place (a second pass finds them in cache) or again by a later launch of the same call, and accesses that
+say a policy already.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ast
 from dataclasses import dataclass
 
 from warpsmith.source.access import Access
+from warpsmith.source.handed_on import read_again
 from warpsmith.source.jit import Jit, has_dot
 from warpsmith.source.launches import Reading
 from warpsmith.source.syntax import Source
@@ -33,6 +35,7 @@ def streams(reading: Reading, jit: Jit) -> Streams:
     row_loops = addresses.row_loops()
     accesses = addresses.accesses()
     loaded = [a.pointer for a in accesses if a.is_load]
+    wanted_later = read_again(reading, jit)
     once: list[Access] = []
     shared: list[Access] = []
     for access in accesses:
@@ -43,7 +46,7 @@ def streams(reading: Reading, jit: Jit) -> Streams:
             continue
         walks_rows = not row_loops or _inside(reading.source, access.call, row_loops)
         if every_axis and access.trait.axes == every_axis and walks_rows:
-            once.append(access)
+            once += [access] if access.pointer not in wanted_later else []
         elif access.is_load and not access.trait.axes:
             shared.append(access)
     return Streams(tuple(once), tuple(shared))

@@ -1,0 +1,80 @@
+"""Tensors that a later launch of the same call reads again: no stream that is used once, and a pattern."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpsmith.contracts.audit import OpportunityKind, Pattern, PatternKind
+from warpsmith.source.scan import scan
+
+HEAD = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _first(x_ptr, part_ptr, n_cols, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * n_cols + tl.arange(0, BLOCK)
+    tl.store(part_ptr + at, tl.load(x_ptr + at) * 2)
+
+
+@triton.jit
+def _second(part_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * n_cols + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(part_ptr + at) + 1)
+
+
+"""
+FIRST, SECOND = "_first[(8,)](x, part, 8, BLOCK=8)", "_second[(8,)](part, y, 8, BLOCK=8)"
+ONE_CALL = f"def host(x, part, y):\n    {FIRST}\n    {SECOND}\n"
+
+
+def once(source: str) -> dict[str, str]:
+    """By function: the lines that are said to be read or written once."""
+    found = [o for o in scan(source).opportunities if o.kind is OpportunityKind.STREAM_ONCE]
+    return {o.function: o.what.partition(" in lines ")[2] for o in found}
+
+
+def intermediate(source: str) -> list[Pattern]:
+    return [p for p in scan(source).patterns if p.kind is PatternKind.INTERMEDIATE]
+
+
+def test_what_the_next_launch_loads_is_not_written_once() -> None:
+    """Line 8 loads x, which nobody reads again; its store is the intermediate."""
+    assert [len(once(HEAD + ONE_CALL)[name].split(", ")) for name in ("_first", "_second")] == [1, 2]
+
+
+def test_an_intermediate_is_told_with_the_lines_of_both_launches() -> None:
+    (said,) = intermediate(HEAD + ONE_CALL)
+
+    assert (said.function, said.lines) == ("host", (18, 19))
+    assert said.what == "part goes through memory from _first to _second"
+
+
+def test_a_tensor_that_two_launches_load_is_not_read_once_by_the_first() -> None:
+    source = HEAD + "def host(x, a, b):\n    _first[(8,)](x, a, 8, BLOCK=8)\n    _second[(8,)](x, b, 8, BLOCK=8)\n"
+
+    assert [len(once(source)[name].split(", ")) for name in ("_first", "_second")] == [1, 2]
+    assert intermediate(source) == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        f"def one(x, part):\n    {FIRST}\n\n\ndef other(part, y):\n    {SECOND}\n",
+        f"def host(x, part, y, a):\n    if a:\n        {FIRST}\n    else:\n        {SECOND}\n",
+        f"def host(x, part, y, a):\n    if a:\n        {FIRST}\n        return\n    {SECOND}\n",
+        f"def host(x, part, y):\n    {SECOND}\n    {FIRST}\n",
+    ],
+    ids=["in two functions", "in two arms", "after a return", "read before it is written"],
+)
+def test_launches_of_which_none_reads_what_the_other_stored_are_streams(host: str) -> None:
+    assert [len(once(HEAD + host)[name].split(", ")) for name in ("_first", "_second")] == [2, 2]
+    assert intermediate(HEAD + host) == []
+
+
+def test_a_loop_around_both_makes_either_the_later_one() -> None:
+    source = HEAD + f"def host(x, part, y):\n    for _ in range(3):\n        {SECOND}\n        {FIRST}\n"
+
+    assert len(intermediate(source)) == 1
+    assert len(once(source)["_first"].split(", ")) == 1
