@@ -11,11 +11,13 @@ from warpsmith.contracts.audit import KnobKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.launch import AccessKind, GlobalAccess
 from warpsmith.contracts.profile import Bottleneck, EvidenceRow, EvidenceTier, ModeProfile
+from warpsmith.diagnose import counted
 from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.places import Throughputs
 from warpsmith.diagnose.roofline import baselines
 from warpsmith.diagnose.rules import by_throughput
+from warpsmith.measure.counters.metrics import METRICS
 from warpsmith.measure.counters.raw_csv import parse_raw_csv
 
 #: RMSNorm forward 4096×4096 bf16 on an H200, ncu 2025.3.1, two runs: one lacks bytes read and written.
@@ -151,10 +153,12 @@ def test_several_launches_are_weighed_by_their_durations(made: Any) -> None:
     assert row(profile, "compute and memory").observation == "compute 18%, memory 64% of peak"
 
 
-SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
+USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 CONFLICTS = {
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": 600.0,
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": 1000.0,
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": 400.0,
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": 200.0,
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": 700.0,
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": 300.0,
 }
 
 
@@ -171,8 +175,13 @@ CONFLICTS = {
             },
             "L2 (79%)",
         ),
-        ({SECTORS.format("ld"): 32.0, SECTORS.format("st"): 4.0}, "uncoalesced loads (32.0 sectors a request)"),
-        ({SECTORS.format("ld"): 16.0, **CONFLICTS}, "bank conflicts in shared memory (60% of its passes)"),
+        (
+            {USED.format("ld"): 4.0, USED.format("st"): 32.0},
+            "uncoalesced loads (4.0 of a sector's 32 bytes are used)",
+        ),
+        # 0 is no access of the kind, and none that wastes
+        ({USED.format("ld"): 32.0, USED.format("st"): 0.0}, "caches or shared memory"),
+        ({USED.format("ld"): 16.0, **CONFLICTS}, "bank conflicts in shared memory (60% of its passes)"),
     ],
 )
 def test_memory_that_is_busy_without_dram_names_which(made: Any, more: dict[str, float], named: str) -> None:
@@ -188,7 +197,7 @@ def test_memory_that_is_busy_without_dram_names_which(made: Any, more: dict[str,
 
 def test_memory_that_is_busy_with_dram_is_dram(made: Any) -> None:
     case = made.case(4096, 4096)
-    dram = {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 75.0, SECTORS.format("ld"): 32.0}
+    dram = {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 75.0, USED.format("ld"): 4.0}
     counters = (made.counters(case, made.throughput(20.0, 80.0, **dram)),)
 
     profile = diagnosed(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.5), counters=counters))
@@ -319,10 +328,62 @@ def test_the_share_is_the_weighted_geometric_mean_and_headroom_what_the_ceiling_
 
     profile = diagnosed(made.evidence(made.spec(heavy, light, held_out), *timings))
 
-    assert profile.share_of_ceiling == pytest.approx((0.5**3 * 1.25) ** 0.25)
+    assert profile.share_of_ceiling == pytest.approx((0.5**3 * 1.0) ** 0.25)  # above the ceiling counts as at it
     at_ceiling_us = made.cost(heavy, Mode.FORWARD).bytes_moved / 4100e3
     assert profile.headroom_us == pytest.approx(0.75 * at_ceiling_us)
     assert row(profile, "share of the ceiling over 2").observation == "50% (8192x4096-bf16) to 125% (8192x8192-bf16)"
+
+
+def test_a_case_that_stays_in_l2_does_not_make_up_for_one_far_from_its_ceiling(made: Any) -> None:
+    small, large = made.case(1024, 4096), made.case(32768, 4096)
+    timings = [made.timing_at(small, Mode.FORWARD, 3.2), made.timing_at(large, Mode.FORWARD, 0.3)]
+
+    profile = diagnosed(made.evidence(made.spec(small, large), *timings))
+
+    assert profile.bottleneck is not Bottleneck.NEAR_PEAK
+
+
+def test_just_below_near_its_peak_is_not_told_as_the_limit_itself(made: Any) -> None:
+    case = made.case(8192, 4096)
+
+    profile = diagnosed(made.evidence(made.spec(case), made.timing_at(case, Mode.FORWARD, 0.896)))
+
+    assert "At 89.6% of its ceiling" in profile.conclusion
+
+
+def test_waves_that_ncu_did_not_tell_are_not_said_to_be_its_own(made: Any) -> None:
+    case = made.case(4096, 4096)
+    launches = {case.name: {Mode.FORWARD: (made.launch(),)}}
+    timing = made.timing_at(case, Mode.FORWARD, 0.5)
+    told = {name: value for name, value in made.throughput(20.0, 80.0).items() if name != counted.WAVES}
+    counters = (made.counters(case, told),)
+
+    profile = diagnosed(made.evidence(made.spec(case), timing, launches=launches, counters=counters))
+
+    assert "compiled code and grid" in row(profile, "waves").source
+
+
+def test_every_counter_that_is_read_is_asked_for() -> None:
+    read = (value for name, value in vars(counted).items() if name.isupper() and not name.startswith("STALL"))
+    names = {each for value in read for each in ([value] if isinstance(value, str) else dict.fromkeys(value).keys())}
+    told = {name if "__" in name else counted.BYTES_A_SECTOR[name] for name in names}
+
+    assert told <= set(METRICS)
+
+
+def test_a_launch_without_its_duration_weighs_as_much_as_the_others(made: Any) -> None:
+    rows = made.counters(
+        made.case(64, 64), {**made.throughput(90.0, 10.0), counted.DURATION: 1000.0}, made.throughput(10.0, 90.0)
+    ).rows
+
+    assert counted.average(rows, counted.COMPUTE_PCT) == pytest.approx(50.0)
+
+
+def test_a_stall_longer_than_all_latency_is_not_told(made: Any) -> None:
+    stall = f"{counted.STALL_PREFIX}long_scoreboard{counted.STALL_SUFFIX}"
+    rows = made.counters(made.case(64, 64), {counted.WARP_LATENCY: 1.0, stall: 5.0}).rows
+
+    assert counted.main_stall(rows) is None
 
 
 def test_spills_are_told(made: Any) -> None:

@@ -80,6 +80,14 @@ def test_the_conclusion_says_that_nothing_was_run_and_what_would_decide(made: An
     )
 
 
+def test_a_kernel_of_which_no_block_fits_is_told_as_one_that_cannot_be_launched(made: Any) -> None:
+    launches = {"8192x4096-bf16": {Mode.FORWARD: (made.launch(shared_bytes=228 * 1024),)}}
+
+    assert predicted(unrun(made, launches=launches)).conclusion == (
+        "_forward_kernel cannot be launched at 8192x4096-bf16 on the NVIDIA H200: no block fits an SM (shared memory)."
+    )
+
+
 def test_work_above_the_ridge_is_predicted_compute_bound(made: Any) -> None:
     evidence = unrun(made)
     heavy = Cost(bytes_moved=100_000_000, flops=10**12)

@@ -10,7 +10,7 @@ from warpsmith.contracts.case import Cost, DType, Mode, Role
 from warpsmith.contracts.measurement import Memory
 from warpsmith.contracts.profile import Baseline
 from warpsmith.contracts.verdict import Interval
-from warpsmith.diagnose.roofline import baselines, is_compute_heavy
+from warpsmith.diagnose.roofline import bandwidth_share, baselines, bound_of, is_compute_heavy, least_ms
 
 
 def test_a_row_carries_time_bandwidth_and_the_share_of_the_ceiling(made: Any) -> None:
@@ -84,3 +84,18 @@ def test_without_measured_ceilings_there_is_no_share(made: Any) -> None:
 
     assert (row.ceiling_gb_s, row.share_of_ceiling) == (None, None)
     assert row.gb_s == pytest.approx(67.1, abs=0.1)
+
+
+def test_work_without_bytes_is_held_against_the_matmul_ceiling(made: Any) -> None:
+    cost = Cost(bytes_moved=0, flops=790 * 10**9)
+
+    assert bound_of(cost, DType.BFLOAT16, made.device()) == "matmul"
+    assert least_ms(cost, DType.BFLOAT16, made.device()) == pytest.approx(1.0)
+    assert bandwidth_share(cost, 1.0, made.device()) is None
+
+
+def test_operations_of_a_dtype_without_a_ceiling_are_no_faster_than_those_of_the_fastest_with_one(made: Any) -> None:
+    cost = Cost(bytes_moved=4_100_000, flops=790 * 10**9)
+
+    assert least_ms(cost, DType.FLOAT16, made.device()) == pytest.approx(1.0)
+    assert not is_compute_heavy(cost, DType.FLOAT16, made.device())

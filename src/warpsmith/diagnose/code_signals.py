@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
 from warpsmith.contracts.launch import AccessKind, LaunchRecord
 from warpsmith.contracts.profile import EvidenceRow
+from warpsmith.diagnose.counted import most_waves
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import Occupancy, tail_share
 from warpsmith.diagnose.places import Site, row_loops
@@ -106,14 +108,14 @@ def _waves(site: Site, looping: bool, evidence: Evidence, source: str) -> Iterat
         supports = f"the last wave leaves room empty: {tail:.0%} of all that the waves have"
     else:
         supports = "the grid fills the GPU"
-    blocks = max((found.blocks for found in site.occupancies), default=None)
-    grid = f"{blocks} programs on {evidence.device.sm_count} SMs: " if blocks is not None else ""
+    programs = max((math.prod(record.grid) for record in site.launches), default=None)
+    grid = f"{programs} programs on {evidence.device.sm_count} SMs: " if programs is not None else ""
     counted = f"ncu {site.ncu_version or ''}".strip() + f", {site.case.name}"
     yield EvidenceRow(
         signal="waves",
         observation=f"{grid}{site.waves:.2f} waves",
         supports=supports,
-        source=counted if site.rows else source.replace("compiled code", "compiled code and grid"),
+        source=counted if most_waves(site.rows) else source.replace("compiled code", "compiled code and grid"),
     )
 
 

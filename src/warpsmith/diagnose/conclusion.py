@@ -13,6 +13,7 @@ from warpsmith.diagnose.headroom import headroom_us, share_of_ceiling
 from warpsmith.diagnose.kernels import kernel_times, overhead_us
 from warpsmith.diagnose.places import Place, Site, Throughputs
 from warpsmith.diagnose.roofline import ceilings_told, ridge_flops_per_byte
+from warpsmith.diagnose.rules import NEAR_PEAK_SHARE
 from warpsmith.diagnose.signals import EMULATED, MUCH_OVERHEAD, emulates
 from warpsmith.diagnose.soundness import nothing_wrong
 from warpsmith.diagnose.work import (
@@ -43,10 +44,12 @@ def conclusion(found: Bottleneck, at: Sequence[Place], place: Place, seen: Throu
         told = f"Near its peak, at {share:.0%} of the measured ceiling: stop here. {rest}"
     else:
         why = _why(found, place, seen, evidence)
-        told = f"{_sentence(CLASS_TOLD[found])}: {why} at {place.case.name}. At {share:.0%} of its ceiling, {left}."
+        # not told as the 90% from which it would be near its peak
+        reached = f"{share:.1%}" if round(share, 2) >= NEAR_PEAK_SHARE else f"{share:.0%}"
+        told = f"{_sentence(CLASS_TOLD[found])}: {why} at {place.case.name}. At {reached} of its ceiling, {left}."
         times = kernel_times(place)
         beside_us = overhead_us(times)
-        if times and beside_us >= MUCH_OVERHEAD * sum(t.us for t in times):
+        if beside_us > 0 and beside_us >= MUCH_OVERHEAD * sum(t.us for t in times):
             told += f" {beside_us:.1f} µs of a call there are fills and copies beside the kernel."
         library = library_part(place, evidence)
         if library is not None and library.share >= MUCH_OVERHEAD:
@@ -74,6 +77,10 @@ def launch_bound_told(at: Sequence[Place], overheads: Sequence[LaunchOverhead]) 
 
 def predicted_conclusion(found: Bottleneck, site: Site, evidence: Evidence) -> str:
     """Of a mode of which nothing was run: the class it would have by which figures, and what would decide."""
+    for record, fit in distinct(site):
+        if fit.waves is None:
+            name, gpu = record.jit_function, evidence.device.name
+            return f"{name} cannot be launched at {site.case.name} on the {gpu}: no block fits an SM ({fit.limiter})."
     decide = f"timings on an actual {evidence.device.name} would decide."
     ridge = ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device)
     if ridge is None or not site.cost.bytes_moved:

@@ -20,17 +20,20 @@ L1_PCT, L2_PCT = (
     "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
     "lts__throughput.avg.pct_of_peak_sustained_elapsed",
 )
-SECTORS_A_LOAD, SECTORS_A_STORE = (
-    "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
-    "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
+#: Bytes of a sector of 32 that an access to global memory uses; 0 where there is no such access.
+BYTES_A_SECTOR = {
+    "loads": "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio",
+    "stores": "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio",
+}
+SHARED_CONFLICTS = (
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
 )
-SHARED_CONFLICTS, SHARED_WAVEFRONTS = (
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+SHARED_WAVEFRONTS = (
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
 )
-#: Each under the two names that ncu has had for it.
-LOCAL_LOADS = ("smsp__inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_ld.sum")
-LOCAL_STORES = ("smsp__inst_executed_op_local_st.sum", "smsp__sass_inst_executed_op_local_st.sum")
+LOCAL_LOADS, LOCAL_STORES = "smsp__inst_executed_op_local_ld.sum", "smsp__inst_executed_op_local_st.sum"
 WARP_LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
 STALL_PREFIX, STALL_SUFFIX = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
 
@@ -49,16 +52,25 @@ def counted_bytes(rows: Sequence[CounterRow]) -> float | None:
 
 def local_instructions(rows: Sequence[CounterRow]) -> float | None:
     """Local loads plus stores executed by all launches, None where neither was counted."""
-    found = [
-        next((value for name in names if (value := total(rows, name)) is not None), None)
-        for names in (LOCAL_LOADS, LOCAL_STORES)
-    ]
-    return math.fsum(value for value in found if value is not None) if any(v is not None for v in found) else None
+    return sum_of(rows, (LOCAL_LOADS, LOCAL_STORES))
+
+
+def bank_conflicts(rows: Sequence[CounterRow]) -> float | None:
+    """Of the passes through shared memory, the share that is there for bank conflicts; None where there are none."""
+    conflicts, wavefronts = sum_of(rows, SHARED_CONFLICTS), sum_of(rows, SHARED_WAVEFRONTS)
+    return conflicts / wavefronts if conflicts is not None and wavefronts else None
+
+
+def sum_of(rows: Sequence[CounterRow], metrics: Sequence[str]) -> float | None:
+    """Sum over launches and metrics, None where none of the metrics was counted at every launch."""
+    found = [value for metric in metrics if (value := total(rows, metric)) is not None]
+    return math.fsum(found) if found else None
 
 
 def average(rows: Sequence[CounterRow], metric: str) -> float | None:
-    """Mean over the launches weighted by their durations (equal ones where those lack), None without the metric."""
-    found = [(row.metrics.get(DURATION, 1.0), row.metrics[metric]) for row in rows if metric in row.metrics]
+    """Mean over the launches weighted by their durations (equal ones where any lacks), None without the metric."""
+    timed = all(DURATION in row.metrics for row in rows)
+    found = [(row.metrics[DURATION] if timed else 1.0, row.metrics[metric]) for row in rows if metric in row.metrics]
     weight = math.fsum(duration for duration, _ in found)
     return math.fsum(duration * value for duration, value in found) / weight if weight else None
 
@@ -77,4 +89,5 @@ def main_stall(rows: Sequence[CounterRow]) -> tuple[str, float] | None:
     if not stalls or not latency:
         return None
     longest = max(stalls, key=lambda reason: stalls[reason])
-    return longest, stalls[longest] / latency
+    share = stalls[longest] / latency
+    return (longest, share) if share <= 1 else None  # more than the whole was not counted over the same launches

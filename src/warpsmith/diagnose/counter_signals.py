@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from warpsmith.contracts.profile import EvidenceRow
 from warpsmith.diagnose.counted import (
+    BYTES_A_SECTOR,
     DRAM_PCT,
     DRAM_READ,
     DRAM_WRITE,
@@ -14,15 +15,11 @@ from warpsmith.diagnose.counted import (
     L2_HIT_PCT,
     L2_PCT,
     OCCUPANCY_PCT,
-    SECTORS_A_LOAD,
-    SECTORS_A_STORE,
-    SHARED_CONFLICTS,
-    SHARED_WAVEFRONTS,
     average,
+    bank_conflicts,
     counted_bytes,
     local_instructions,
     main_stall,
-    total,
 )
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.kernels import is_of, role
@@ -34,9 +31,8 @@ from warpsmith.diagnose.work import mostly_library, multiplies_matrices
 DRAM_GAP_PCT = 10.0
 #: Chosen: counted bytes above this many times the least are worth a word, and are priced.
 EXCESS = 1.1
-#: A request of 32 lanes takes 4 sectors of 32 bytes for 4-byte elements next to each other, 16 for 16 bytes a lane
-#: (Nsight Compute, "L1TEX"); 32 is a sector for every lane. More than 16 is no vector access, however wide.
-COALESCED_SECTORS = 16.0
+#: Chosen: an access that uses less of the 32 bytes of a sector moves twice what it needs.
+COALESCED_BYTES = 16.0
 #: Chosen: of all passes through shared memory, the share that bank conflicts cause.
 MANY_CONFLICTS = 0.2
 
@@ -59,13 +55,13 @@ def nearer_memory(place: Place, seen: Throughputs) -> str | None:
     if dram_pct is None or not seen.by_ncu or seen.memory_pct < BUSY_PCT or seen.memory_pct - dram_pct < DRAM_GAP_PCT:
         return None
     rows, named = place.rows, []
-    for which, metric in (("loads", SECTORS_A_LOAD), ("stores", SECTORS_A_STORE)):
-        sectors = average(rows, metric)
-        if sectors is not None and sectors > COALESCED_SECTORS:
-            named.append(f"uncoalesced {which} ({sectors:.1f} sectors a request)")
-    conflicts, wavefronts = total(rows, SHARED_CONFLICTS), total(rows, SHARED_WAVEFRONTS)
-    if conflicts and wavefronts and conflicts / wavefronts > MANY_CONFLICTS:
-        named.append(f"bank conflicts in shared memory ({conflicts / wavefronts:.0%} of its passes)")
+    for which, metric in BYTES_A_SECTOR.items():
+        used = average(rows, metric)
+        if used is not None and 0 < used < COALESCED_BYTES:
+            named.append(f"uncoalesced {which} ({used:.1f} of a sector's 32 bytes are used)")
+    conflicts = bank_conflicts(rows)
+    if conflicts is not None and conflicts > MANY_CONFLICTS:
+        named.append(f"bank conflicts in shared memory ({conflicts:.0%} of its passes)")
     return ", ".join(named) or _busier_cache(place) or "caches or shared memory"
 
 

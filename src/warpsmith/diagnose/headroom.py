@@ -39,8 +39,11 @@ def headrooms(at: Sequence[Site], device: DeviceFacts) -> tuple[Headroom, ...]:
 
 
 def share_of_ceiling(at: Sequence[Place]) -> float:
-    """Geometric mean of the cases' shares, by their weights."""
-    return geometric_mean([place.share for place in at], [place.case.weight for place in at])
+    """Geometric mean of the cases' shares, by their weights. One above its ceiling counts as at it.
+
+    Data that stay in L2 at a small case make up for nothing at another.
+    """
+    return geometric_mean([min(1.0, place.share) for place in at], [place.case.weight for place in at])
 
 
 def headroom_us(at: Sequence[Place]) -> float:

@@ -41,9 +41,19 @@ def compute_share(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts)
 
 
 def is_compute_heavy(cost: Cost, dtype: DType, device: DeviceFacts) -> bool:
-    """Whether the matmul ceiling is the nearer limit: the intensity is above the ridge."""
-    ridge = ridge_flops_per_byte(cost, dtype, device)
-    return ridge is not None and cost.flops > ridge * cost.bytes_moved
+    """Whether the matmul ceiling is the nearer limit: the operations take longer at it than the bytes at theirs."""
+    copy_gb_s, tflops = copy_ceiling_gb_s(cost, device), device.matmul_tflops.get(dtype)
+    return _operations_ms(cost, tflops) > _bytes_ms(cost, copy_gb_s)
+
+
+def _operations_ms(cost: Cost, tflops: float | None) -> float:
+    """0 where no ceiling is known."""
+    return cost.flops / (tflops * 1e9) if tflops else 0.0
+
+
+def _bytes_ms(cost: Cost, gb_s: float | None) -> float:
+    """0 where no ceiling is known."""
+    return cost.bytes_moved / (gb_s * 1e6) if gb_s else 0.0
 
 
 def bound_of(cost: Cost, dtype: DType, device: DeviceFacts) -> Literal["copy", "matmul"]:
@@ -52,11 +62,12 @@ def bound_of(cost: Cost, dtype: DType, device: DeviceFacts) -> Literal["copy", "
 
 
 def least_ms(cost: Cost, dtype: DType, device: DeviceFacts) -> float | None:
-    """The least possible time at the nearer ceiling, None where there is no ceiling for it."""
-    copy_gb_s, tflops = copy_ceiling_gb_s(cost, device), device.matmul_tflops.get(dtype)
-    if tflops and bound_of(cost, dtype, device) == "matmul":
-        return cost.flops / (tflops * 1e9)
-    return cost.bytes_moved / (copy_gb_s * 1e6) if copy_gb_s else None
+    """The least possible time at the nearer ceiling, None where there is no ceiling for it.
+
+    Operations of a dtype whose ceiling is not known cannot be faster than those of the fastest dtype that is.
+    """
+    tflops = device.matmul_tflops.get(dtype) or max(device.matmul_tflops.values(), default=None)
+    return max(_operations_ms(cost, tflops), _bytes_ms(cost, copy_ceiling_gb_s(cost, device))) or None
 
 
 def ceilings_told(device: DeviceFacts) -> str:

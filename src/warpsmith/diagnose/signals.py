@@ -127,9 +127,9 @@ def _intensity(site: Site, evidence: Evidence) -> Iterator[EvidenceRow]:
 def _kernels(place: Place, evidence: Evidence) -> Iterator[EvidenceRow]:
     """Where the time of a call goes, where it is more than one kernel."""
     times = kernel_times(place)
-    if len(times) < 2:
-        return
     shares = shares_by_kernel(times)
+    if len(times) < 2 or not shares:
+        return
     told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
     overhead = sum(shares.get(name, 0.0) for name in ("fill", "copy"))
     if overhead >= MUCH_OVERHEAD:

@@ -75,6 +75,7 @@ def test_what_chosen_sections_lack_is_named() -> None:
     assert row.metrics[DURATION] == 16_704.0
     assert set(missing) == {
         *OTHER_NAMES,
+        "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
         "lts__t_sectors_srcunit_tex_op_read.sum",
         "lts__t_sectors_srcunit_tex_op_write.sum",
         "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio",

@@ -39,6 +39,8 @@ METRICS: tuple[str, ...] = (
     # caches
     "l1tex__t_sector_hit_rate.pct",
     "lts__t_sector_hit_rate.pct",
+    "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed",
     # what the SMs ask of L2, in sectors of 32 bytes: written data counts here, which device memory may get later
     "lts__t_sectors_srcunit_tex_op_read.sum",
     "lts__t_sectors_srcunit_tex_op_write.sum",
