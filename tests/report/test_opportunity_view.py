@@ -59,10 +59,10 @@ def test_the_fixture_launches_the_short_kernel_at_every_tuning_case() -> None:
     ("opportunity", "told"),
     [
         (found(OpportunityKind.STREAM_ONCE, 60), ""),
-        (found(OpportunityKind.STREAM_ONCE, 70, LONG), ", not launched at the tuning cases"),
+        (found(OpportunityKind.STREAM_ONCE, 70, LONG), "; not launched at the tuning cases"),
         # of one host function that launches both, a knob's line tells which
         (found(OpportunityKind.STEPPED_WARPS, 118, "rms_norm_forward"), ""),
-        (found(OpportunityKind.STEPPED_WARPS, 128, "rms_norm_forward"), ", not launched at the tuning cases"),
+        (found(OpportunityKind.STEPPED_WARPS, 128, "rms_norm_forward"), "; not launched at the tuning cases"),
         (found(OpportunityKind.CONTIGUOUS_COPY, 100, "rms_norm_forward"), ""),
         # what launches nothing itself, by what the audit knows: nothing is claimed
         (found(OpportunityKind.CONTIGUOUS_COPY, 300, "forward"), ""),
@@ -87,7 +87,7 @@ def test_some_of_the_cases_are_counted() -> None:
     }
 
     assert launches_of(profile.model_copy(update={"launches": at_the_first_alone}), opportunity) == Launched(1, 5)
-    assert Launched(1, 5).told == ", launched at 1 of 5 cases"
+    assert Launched(1, 5).told == "; launched at 1 of 5 cases"
 
 
 def test_nothing_is_said_where_a_pass_did_not_compile_or_nothing_did() -> None:
@@ -120,7 +120,7 @@ def test_what_is_not_launched_is_not_among_the_first_even_where_there_is_little_
     page = render_profile(with_audit(profiles.predicted_profile(), dead, alive))
 
     assert "1. `src/warpsmith/kernels/rms_norm.py:10`" in page and "kernels/rms_norm.py:164`" not in page
-    assert "- line 164: what of line 164, not launched at the tuning cases (unpipelined loop)" in page
+    assert "- line 164: what of line 164; not launched at the tuning cases (unpipelined loop)" in page
 
 
 def test_priced_ones_keep_their_order_but_for_what_is_not_launched() -> None:

@@ -333,7 +333,9 @@ def test_missing_counters_come_with_reason_and_remedy() -> None:
 def test_kernel_durations_tell_where_the_time_of_a_call_goes() -> None:
     told = section(render_profile(profiles.durations_profile()), "## Kernel durations")
 
-    assert "| 8192×4096 bf16 | backward | `vectorized_elementwise_kernel, FillFunctor` | 2.10 µs | 2.1% |" in told
+    assert (
+        "| 8192×4096 bf16 | backward | `vectorized_elementwise_kernel<FillFunctor<float>>` | 2.10 µs | 2.1% |" in told
+    )
     assert "| 8192×4096 bf16 | backward | `_rms_norm_backward_kernel` | 88.60 µs | 89.0% |" in told
     assert "No durations at 8192×4096 bf16 full: died: the worker died" in told
     assert "## Kernel durations" not in render_profile(profiles.profile())

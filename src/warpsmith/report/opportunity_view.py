@@ -34,8 +34,8 @@ class Launched:
     def told(self) -> str:
         """What follows the words of an opportunity; nothing where it concerns every case."""
         if self.never:
-            return ", not launched at the tuning cases"
-        return f", launched at {self.at} of {self.of} cases" if self.at < self.of else ""
+            return "; not launched at the tuning cases"
+        return f"; launched at {self.at} of {self.of} cases" if self.at < self.of else ""
 
 
 UNKNOWN = Launched(0, 0)
