@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from profiling.gains import FACTOR, Grid, predictions
 from profiling.kept import Kept
-from profiling.ncu_rule import by_ncu
+from profiling.ncu_rule import by_ncu, named_in
 from warpsmith.contracts.case import Role
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Bottleneck, ModeProfile, Profile
@@ -67,7 +67,7 @@ def near_peak_first(kept: Sequence[Kept]) -> Claim:
 
 
 def disagreements_explained(kept: Sequence[Kept]) -> Claim:
-    """Of every pass whose launches were counted; ncu's rule is worked out anew."""
+    """Of every pass whose launches were counted; ncu's rule is worked out anew, and a reason has to name its class."""
     failing, judged, differing = [], 0, 0
     for each, mode in _modes(kept):
         theirs = by_ncu(each.profile, mode)
@@ -76,14 +76,18 @@ def disagreements_explained(kept: Sequence[Kept]) -> Claim:
         judged += 1
         differs = theirs is not mode.bottleneck
         differing += differs
-        if differs != bool((mode.ncu_disagreement or "").strip()):
-            rule, ours = quantities.words(theirs.value), quantities.words(mode.bottleneck.value)
+        reason = (mode.ncu_disagreement or "").strip()
+        rule, ours = quantities.words(theirs.value), quantities.words(mode.bottleneck.value)
+        if differs != bool(reason):
             wrong = "no reason is given" if differs else "a reason is given"
             failing.append(f"{_named(each, mode)}: ncu's rule says {rule}, the profile {ours}, and {wrong}")
+        elif differs and (named := named_in(reason)) != rule:
+            failing.append(f"{_named(each, mode)}: ncu's rule says {rule}, the reason given that it says {named}")
     if not judged:
         failing.append("no pass was counted")
     return Claim(
-        asked="Where the class differs from what ncu's rule says, the profile says why, and nowhere else",
+        asked="Where the class differs from what ncu's rule says, the profile names what it says and why it differs, "
+        "and nowhere else",
         found=f"{differing} of {judged} counted passes differ; {len(_modes(kept)) - judged} others have no counters",
         failing=tuple(failing),
     )

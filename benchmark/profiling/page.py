@@ -11,6 +11,7 @@ from profiling.kept import Kept
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import PricedOpportunity
 from warpsmith.report import quantities
+from warpsmith.report.profile_view import ABOVE_CEILING, SETTINGS_MEANS, first_recommendation, is_open
 
 if TYPE_CHECKING:
     from profiling.summary import Row
@@ -47,8 +48,9 @@ allocated empty moves the same bytes, and stands in for it.
 ## Passes
 
 *Of the ceiling* is the least work over the device time, beside what the best copy or cuBLAS's product reached on the
-same GPU, as a geometric mean over the cases. *Headroom* is what the ceiling would save of a call. *ncu's rule* is
-worked out anew from the counters; a pass that has none of its own is not judged by it. Of the opportunities, the best
+same GPU, as a geometric mean over the cases. {ABOVE_CEILING}
+*Headroom* is what the ceiling would save of a call. *ncu's rule* is worked out anew from the counters, at the case that
+the profile reads the class off; a pass that has none of its own is not judged by it. Of the opportunities, the best
 of each kind, with the speed-up of that pass that the profile predicts at most.
 
 ![share of the ceiling by kernel and pass, coloured by class](profiles.png)
@@ -56,6 +58,8 @@ of each kind, with the speed-up of that pass that the profile predicts at most.
 {_table(("kernel", "pass", "class", "of the ceiling", "headroom", "ncu's rule", "opportunities"), map(_pass, found))}
 
 ## What to do first
+
+Settings are {SETTINGS_MEANS}.
 
 {_table(("kernel", "goal", "first", "predicted", "why"), map(_first, kept))}
 
@@ -110,9 +114,11 @@ def _opportunity(each: PricedOpportunity) -> str:
 
 def _first(kept: Kept) -> Cells:
     profile = kept.profile
-    if not profile.recommendations:
-        return (kept.kernel, profile.goal.value, "nothing", "–", "the profile recommends nothing")
-    first = profile.recommendations[0]
+    first = first_recommendation(profile)
+    if first is None:
+        left = "no strategy applies" if is_open(profile) else "nothing: stop here"
+        why = profile.recommendations[0].why if profile.recommendations else "the profile recommends nothing"
+        return (kept.kernel, profile.goal.value, left, quantities.MISSING, why)
     predicted = quantities.predicted_range(first.predicted_low, first.predicted_high)
     return (kept.kernel, profile.goal.value, quantities.words(first.strategy), predicted, first.why)
 

@@ -235,6 +235,33 @@ def test_ncu_s_rule_by_hand(base: Profile, launches: tuple[tuple[float, float, f
     assert by_ncu(profile, profile.mode_profile(Mode.BACKWARD)) is None
 
 
+def test_where_all_cases_are_faster_than_the_ceiling_the_rule_is_asked_of_the_first_case_not_of_the_first_counted(
+    base: Profile,
+) -> None:
+    first, second = (
+        counters.model_copy(update={"case": Case(axes={"M": size, "N": size}, dtype=DType.BFLOAT16)})
+        for size, counters in ((2048, counted((1.0, 20.0, 44.0))), (8192, counted((1.0, 20.0, 88.0))))
+    )
+    mode = base.mode_profile(Mode.FORWARD)
+
+    def asked(*headrooms_us: float) -> Bottleneck | None:
+        told = {first.case.name: headrooms_us[0], second.case.name: headrooms_us[1]}
+        left = tuple(
+            mode.headrooms[0].model_copy(update={"case": case, "headroom_us": us, "weight": 1.0})
+            for case, us in told.items()
+        )
+        profile = base.model_copy(update={"counters": (second, first)})
+        return by_ncu(profile, mode.model_copy(update={"headrooms": left}))
+
+    assert [asked(0.0, 0.0), asked(0.0, 0.1)] == [Bottleneck.LATENCY_BOUND, Bottleneck.MEMORY_BOUND]
+
+
+def test_a_reason_that_names_another_class_than_ncu_s_rule_is_found_out(sound: tuple[Kept, ...]) -> None:
+    mistaken = with_mode(sound[2], Mode.FORWARD, ncu_disagreement="ncu's rule says latency-bound; it is near its peak")
+    (told,) = disagreements_explained((mistaken,)).failing
+    assert told == "rms_norm forward: ncu's rule says memory bound, the reason given that it says latency bound"
+
+
 # What is made of them
 
 
@@ -260,8 +287,21 @@ def test_a_summary_is_a_page_and_a_plot_that_say_what_the_profiles_say(
         "| liger_rms_norm | one program per sm | 32768×2048 bf16 | 100.0 µs | 135.7 µs (306.0 µs to 170.2 µs) | 0.74 |"
         in lines
     )
-    assert any(line.startswith("| rms_norm | full | settings | ") for line in lines)
+    assert any(line.startswith("| rms_norm | full | settings | 1.") for line in lines)
     assert any(line.startswith("- rms_norm, forward: ncu's rule reads compute 64%") for line in lines)
+
+
+def test_where_no_gain_is_predicted_the_summary_names_nothing_to_do(sound: tuple[Kept, ...], tmp_path: Path) -> None:
+    profile = sound[2].profile
+    nothing = tuple(r.model_copy(update={"predicted_high": 1.004}) for r in profile.recommendations)
+    at_peak = tuple(m.model_copy(update={"bottleneck": Bottleneck.NEAR_PEAK}) for m in profile.modes)
+    stuck = profile.model_copy(update={"recommendations": nothing})
+    write_kept(tmp_path, kept_of(stuck, "swiglu"))
+    write_kept(tmp_path, kept_of(stuck.model_copy(update={"modes": at_peak}), "softmax"))
+    assert write_summary(tmp_path, profiles.KERNELS)
+    told = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "| swiglu | full | no strategy applies | – | " in told
+    assert "| softmax | full | nothing: stop here | – | " in told
 
 
 def test_a_claim_that_does_not_hold_is_told_with_what_fails(sound: tuple[Kept, ...], tmp_path: Path) -> None:

@@ -91,14 +91,14 @@ def test_list_shows_every_target_and_what_comes_next_for_it(begun: Run, command:
     ]
 
 
-def test_list_stands_below_each_other_where_it_does_not_fit_beside(begun: Run, command: Command) -> None:
+def test_list_has_one_layout_for_few_short_names_and_for_long_ones(begun: Run, command: Command) -> None:
     name = "a_kernel_with_a_long_name_for_a_line"
     (begun.root / "benchmark" / f"benchmark_{name}.py").write_text("raise SystemExit('never imported')\n")
     lines = command(begun.root, "list").out.splitlines()
 
     assert lines[:2] == [f"{name}  benchmark/benchmark_{name}.py", f"    next: warpsmith profile {name}"]
     rows = [{"kernel": "k", "next": "warpsmith profile k", "target": "k.py", "problem": None}]
-    assert told(rows, 100) == ["k  warpsmith profile k  k.py"]
+    assert told(rows) == ["k  k.py", "    next: warpsmith profile k"]
 
 
 @pytest.mark.parametrize(("gpu", "after"), [(None, " (no GPU)"), ("a GPU", "")])

@@ -14,8 +14,10 @@ import pytest
 from warpsmith.cli.profile_page import DETAILS
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
-from warpsmith.contracts.profile import Bottleneck, Profile
+from warpsmith.contracts.profile import Bottleneck, OfflineCompilation, Profile
+from warpsmith.device.known_gpus import known_gpu
 from warpsmith.report.pages import render_profile
+from warpsmith.report.profile_view import ABOVE_CEILING, READ_ALONE, SETTINGS_MEANS
 
 Golden = Callable[[str, str], None]
 RECORDED = Origin(kind=OriginKind.RECORDED, gpu=measured.GPU, date="2026-11-29")
@@ -68,7 +70,7 @@ def test_the_first_screen_has_bottleneck_evidence_what_to_do_and_what_it_brings(
         "measured on NVIDIA H200, 2026-11-29",
         "| forward | **near peak** | ncu counters | 96.1% | 1.44 µs | little is left to win: stop here |",
         "| full (goal) | **latency bound** | compiled code | 71.2% | 37.70 µs | most at 32768×2048 bf16: 76.28 µs",
-        "**Do first: settings**, lines 164, 170. Predicted: 1.10× to 1.45× in full.",
+        f"**Do first: settings** ({SETTINGS_MEANS}), lines 164, 170. Predicted: 1.10× to 1.45× in full.",
         "`src/warpsmith/kernels/rms_norm.py:164`: one program an SM loops over the rows.",
         "In backward 1.07× to 1.31×, 7.00 to 24.50 µs a call; at most 1.44× at 32768×2048 bf16.",
         "`warpsmith approve rms_norm`",
@@ -142,6 +144,30 @@ def test_where_nothing_promises_anything_the_page_says_to_stop(gain: float | Non
     assert "## Observations" not in told
 
 
+def test_a_row_that_promises_nothing_is_kept_to_make_sure() -> None:
+    (settings, _) = profiles.recommendations()
+    nothing = (settings.model_copy(update={"predicted_low": 1.0, "predicted_high": 1.004}),)
+    peak = tuple(m.model_copy(update={"bottleneck": Bottleneck.NEAR_PEAK}) for m in profiles.mode_profiles())
+
+    told = section(render_profile(profiles.profile(recommendations=nothing, modes=peak)), "## Recommendations")
+    assert "| 1 | settings, to make sure | " in told and " | nothing predicted | 164, 170 |" in told
+    assert f"Settings: {SETTINGS_MEANS}." in told
+    open_told = section(render_profile(profiles.profile(recommendations=nothing)), "## Recommendations")
+    assert "| 1 | settings | " in open_told and " | nothing predicted | 164, 170 |" in open_told
+
+
+def test_a_share_above_all_is_explained_once_where_it_first_stands() -> None:
+    def explained(page: str) -> list[int]:
+        return [place for place, part in enumerate(page.split("\n## ")) if ABOVE_CEILING in part]
+
+    (forward, *others) = profiles.mode_profiles()
+    above = (forward.model_copy(update={"share_of_ceiling": 1.02}), *others)
+    headings = [part.splitlines()[0] for part in render_profile(profiles.profile()).split("\n## ")]
+    assert [headings[place] for place in explained(render_profile(profiles.profile()))] == ["Headroom by case"]
+    assert explained(render_profile(profiles.profile(modes=above))) == [0]
+    assert explained(render_profile(profiles.predicted_profile())) == []
+
+
 def test_where_something_is_left_but_no_strategy_promises_it_the_page_does_not_say_to_stop() -> None:
     told = render_profile(profiles.profile(recommendations=()))
 
@@ -193,6 +219,31 @@ def test_a_predicted_page_says_first_that_nothing_was_run_and_for_which_gpu() ->
     assert "What it brings is not predicted, as nothing was timed." in page
     assert "`warpsmith profile rms_norm`" in page
     assert "approve" not in page
+
+
+def test_a_predicted_page_of_what_did_not_compile_says_so_first_and_claims_no_compiled_code() -> None:
+    offline = OfflineCompilation(
+        gpu=known_gpu("h200"),
+        triton="3.7.1",
+        origin=Origin(kind=OriginKind.PREDICTED, gpu=measured.GPU),
+        launches={},
+        unavailable="8192x4096-bf16 forward: the call launches no jit function.",
+    )
+    page = first_screen(profiles.predicted_profile(launches={}, offline=offline))
+
+    assert "**Nothing was run, and nothing compiled.** `src/warpsmith/kernels/rms_norm.py` was read alone; " in page
+    assert "not compiled: 8192x4096-bf16 forward: the call launches no jit function. NVIDIA H200" in page
+    assert "compiled by triton" not in page and "compiled code" not in page
+    assert page.count(READ_ALONE) == 4
+    assert "compiled by triton" in first_screen(profiles.predicted_profile())
+
+
+def test_the_least_time_of_a_single_case_is_no_range_of_cases() -> None:
+    profile = profiles.predicted_profile()
+    one = tuple(m.model_copy(update={"headrooms": m.headrooms[:1]}) for m in profile.modes)
+
+    assert "fastest tuning case" in first_screen(profile)
+    assert "\nLeast time is the least bytes" in first_screen(profile.model_copy(update={"modes": one}))
 
 
 def test_a_predicted_page_leaves_out_what_only_a_run_tells() -> None:
@@ -282,7 +333,9 @@ def test_missing_counters_come_with_reason_and_remedy() -> None:
 def test_kernel_durations_tell_where_the_time_of_a_call_goes() -> None:
     told = section(render_profile(profiles.durations_profile()), "## Kernel durations")
 
-    assert "| 8192×4096 bf16 | backward | `vectorized_elementwise_kernel, FillFunctor` | 2.10 µs | 2.1% |" in told
+    assert (
+        "| 8192×4096 bf16 | backward | `vectorized_elementwise_kernel<FillFunctor<float>>` | 2.10 µs | 2.1% |" in told
+    )
     assert "| 8192×4096 bf16 | backward | `_rms_norm_backward_kernel` | 88.60 µs | 89.0% |" in told
     assert "No durations at 8192×4096 bf16 full: died: the worker died" in told
     assert "## Kernel durations" not in render_profile(profiles.profile())

@@ -114,6 +114,25 @@ def test_a_predicted_profile_has_dashed_ceilings_and_marks_without_a_height_of_t
     assert {line.get_linestyle() for line in drawn(profiles.profile()).axes[0].lines} == {"-"}
 
 
+def test_no_mark_lies_over_the_name_of_a_roof() -> None:
+    heavy = with_headrooms(profiles.predicted_profile(), bound="matmul", flops=10**12)
+    figure = drawn(heavy)
+    FigureCanvasAgg(figure).draw()
+    axes = figure.axes[0]
+
+    names = {text.get_text(): text.get_window_extent() for text in axes.texts}
+    at_the_roof = [axes.transData.transform(point) for point in points(figure, 0, hollow=True)]
+    assert sum(x > names["bf16 990 TFLOP/s"].x0 for x, _ in at_the_roof) > 0
+    for name, box in names.items():
+        # in pixels, of the largest mark
+        assert not [at for at in at_the_roof if box.padded(5).contains(*at)], name
+
+
+def test_a_predicted_roofline_says_what_its_hollow_marks_are() -> None:
+    told = " ".join(drawn(profiles.predicted_profile()).get_supxlabel().split())
+    assert told.endswith("hollow: the most that the ceilings allow, nothing was run")
+
+
 def test_roofs_that_could_not_be_told_apart_are_one() -> None:
     tflops = {DType.BFLOAT16: 788.2, DType.FLOAT16: 780.0, DType.FLOAT32: 388.9}
     device = measured.device().model_copy(update={"matmul_tflops": tflops})

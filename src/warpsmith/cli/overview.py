@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from warpsmith.cli.output import os_error_told, print_json
-from warpsmith.cli.width import columns, say
+from warpsmith.cli.width import say
 from warpsmith.contracts.errors import ExitCode, WarpsmithError
 from warpsmith.project.config import load_config
 from warpsmith.project.discover import find_root, list_targets
@@ -35,21 +35,16 @@ def print_targets(start: Path, *, as_json: bool) -> int:
             "no targets here; a target file is named benchmark/benchmark_<kernel>.py, see `targets` in warpsmith.yaml",
             sys.stdout,
         )
-    say(told(rows, columns(sys.stdout)), sys.stdout)
+    say(told(rows), sys.stdout)
     return ExitCode.DONE
 
 
-def told(rows: Sequence[Mapping[str, str | None]], width: int) -> list[str]:
-    """A line a kernel where the widest fits; else what comes next stands below each."""
-    cells = [(row["kernel"] or "", row["next"] or "-", row["target"] or "") for row in rows]
-    names, steps, targets = (max((len(cell[index]) for cell in cells), default=0) for index in range(3))
-    fits = names + steps + targets + 4 <= width
+def told(rows: Sequence[Mapping[str, str | None]]) -> list[str]:
+    """A line a kernel with its target, and what comes next below it, however many kernels there are and how wide."""
+    width = max((len(row["kernel"] or "") for row in rows), default=0)
     lines = []
-    for row, (kernel, step, target) in zip(rows, cells, strict=True):
-        if fits:
-            lines.append(f"{kernel:{names}}  {step:{steps}}  {target}")
-        else:
-            lines += [f"{kernel:{names}}  {target}", f"    next: {step}"]
+    for row in rows:
+        lines += [f"{row['kernel'] or '':{width}}  {row['target'] or ''}", f"    next: {row['next'] or '-'}"]
         if row["problem"] is not None:
             lines.append(f"    {row['problem']}")
     return lines

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.counters import CounterRow
 from warpsmith.contracts.profile import Profile
+from warpsmith.measure.counters.kernel_names import short_name
 from warpsmith.report import quantities
 
 #: ncu metric -> column, and how its base unit is written. The names are those of profiling with `--print-units base`.
@@ -30,10 +31,6 @@ COUNTER_COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("lts__t_sector_hit_rate.pct", "L2 hits", "%"),
     ("launch__registers_per_thread", "registers", ""),
 )
-
-#: What a template of torch's is made for: a functor, else the first name of torch's among its arguments.
-_FUNCTOR = re.compile(r"\b(\w*functor\w*)\b", re.IGNORECASE)
-_OF_TORCH = re.compile(r"\b(?:at|c10)::(?:\w+::)*(\w+)")
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class DurationLine:
 
 def counter_lines(profile: Profile) -> tuple[CounterLine, ...]:
     return tuple(
-        CounterLine(counters.case.name, counters.mode, kernel_name(row.kernel), _grid(row.grid), counter_cells(row))
+        CounterLine(counters.case.name, counters.mode, short_name(row.kernel), _grid(row.grid), counter_cells(row))
         for counters in profile.counters
         for row in counters.rows
     )
@@ -90,25 +87,11 @@ def duration_lines(profile: Profile) -> Iterator[DurationLine]:
             yield DurationLine(
                 case=durations.case.name,
                 mode=durations.mode,
-                kernel=kernel_name(kernel.name),
+                kernel=short_name(kernel.name),
                 median_us=median_us,
                 share=median_us / sum(medians) if sum(medians) else 0.0,
                 samples=len(kernel.samples_us),
             )
-
-
-def kernel_name(name: str) -> str:
-    """A GPU function's name without return type, namespaces and arguments, and of a template what it is made for.
-
-    "void at::vectorized_elementwise_kernel<4, at::FillFunctor<float>, ...>(int, T2, T3)" is
-    "vectorized_elementwise_kernel, FillFunctor".
-    """
-    qualified, _, arguments = name.removeprefix("void ").partition("<")
-    short = qualified.partition("(")[0].rsplit("::", 1)[-1].strip()
-    if not short:
-        return name
-    found = _FUNCTOR.search(arguments) or _OF_TORCH.search(arguments)
-    return f"{short}, {found.group(1)}" if found else short
 
 
 def _grid(told: str) -> str:

@@ -1,4 +1,4 @@
-"""What the first pages of a profile tell: a line a mode, conclusions, opportunities with their price, headroom by case.
+"""What the first pages of a profile tell: a line a mode, conclusions, recommendations, headroom by case.
 
 Pure; owns the arrangement and the words for the classes, must not know how the page is laid out.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsmith.contracts.audit import Opportunity
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.profile import Bottleneck, Headroom, ModeProfile, PricedOpportunity, Profile, Recommendation
+from warpsmith.contracts.profile import Bottleneck, Headroom, ModeProfile, Profile, Recommendation
 from warpsmith.report import quantities
 
 BOTTLENECK_MEANS: dict[Bottleneck, str] = {
@@ -21,8 +20,15 @@ BOTTLENECK_MEANS: dict[Bottleneck, str] = {
     Bottleneck.BALANCED: "memory and arithmetic are about equally busy",
 }
 
-#: Chosen: so many priced opportunities stand on the first screen.
-FIRST_SCREEN_OPPORTUNITIES = 3
+#: What a diagnosis rests on where nothing was compiled either.
+READ_ALONE = "source and least work"
+#: What the strategy does that is always tried.
+SETTINGS_MEANS = "a sweep of warps, stages, blocks and the number of programs, each setting timed"
+#: Why a share may be more than all.
+ABOVE_CEILING = (
+    "A share above 100% means that part of the bytes stay in L2 and cross no device memory,\nor that the copy that "
+    "sets the ceiling is slower than this kernel."
+)
 
 #: Chosen: weights are told where they differ by more than rounding.
 _SAME_WEIGHT = 1e-9
@@ -37,23 +43,14 @@ class ModeLine:
     left: str
     least: str | None
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there is something left to win."""
-        return self.profile.bottleneck is not Bottleneck.NEAR_PEAK
-
 
 @dataclass(frozen=True)
-class OpportunityLine:
-    """A priced opportunity: where, what it may bring, and by which rule."""
+class RecommendationLine:
+    """A recommendation, and its strategy and gain in words."""
 
-    opportunity: Opportunity
-    mode: Mode
-    where: str
-    speedup: str
-    saved: str
-    best_case: str | None
-    basis: str
+    recommendation: Recommendation
+    strategy: str
+    predicted: str
 
 
 @dataclass(frozen=True)
@@ -64,10 +61,14 @@ class HeadroomLine:
 
 
 def mode_lines(profile: Profile) -> tuple[ModeLine, ...]:
-    return tuple(
-        ModeLine(mode, mode.tier.value if mode.tier else profile.evidence_tier, _left(mode), _least(mode))
-        for mode in profile.modes
-    )
+    return tuple(ModeLine(mode, tier_reached(profile, mode), _left(mode), _least(mode)) for mode in profile.modes)
+
+
+def tier_reached(profile: Profile, mode: ModeProfile | None = None) -> str:
+    """What a mode's diagnosis rests on, or that of all of them."""
+    if not_compiled(profile) is not None:
+        return READ_ALONE
+    return mode.tier.value if mode and mode.tier else profile.evidence_tier
 
 
 def _left(mode: ModeProfile) -> str:
@@ -101,38 +102,59 @@ def first_recommendation(profile: Profile) -> Recommendation | None:
     first = next(iter(profile.recommendations), None)
     if first is None or profile.is_predicted:
         return first
-    promising = (each for each in profile.recommendations if each.predicted_high > 1)
-    return next(promising, None)
+    return next(filter(promises, profile.recommendations), None)
+
+
+def promises(recommendation: Recommendation) -> bool:
+    """Whether a gain is predicted that can be seen as it is written, with two decimals."""
+    return round(recommendation.predicted_high, 2) > 1
+
+
+def is_open(profile: Profile) -> bool:
+    """Whether a pass of the goal has something left to win."""
+    return any(
+        mode.bottleneck is not Bottleneck.NEAR_PEAK for mode in profile.modes if mode.mode in profile.goal.passes
+    )
+
+
+def recommendation_lines(profile: Profile) -> tuple[RecommendationLine, ...]:
+    return tuple(_recommendation_line(profile, each) for each in profile.recommendations)
+
+
+def _recommendation_line(profile: Profile, recommendation: Recommendation) -> RecommendationLine:
+    strategy, promising = quantities.words(recommendation.strategy), promises(recommendation)
+    for_certainty = not promising and not profile.is_predicted and not is_open(profile)
+    return RecommendationLine(
+        recommendation=recommendation,
+        strategy=f"{strategy}, to make sure" if for_certainty else strategy,
+        predicted=quantities.predicted_range(recommendation.predicted_low, recommendation.predicted_high)
+        if promising
+        else "nothing predicted",
+    )
 
 
 def tells_gain(profile: Profile) -> bool:
     """Whether the recommendations predict anything: where nothing was timed they may name an order alone."""
-    return not profile.is_predicted or any(each.predicted_high > 1 for each in profile.recommendations)
+    return not profile.is_predicted or any(map(promises, profile.recommendations))
 
 
-def opportunity_lines(profile: Profile) -> tuple[OpportunityLine, ...]:
-    return tuple(_opportunity_line(profile, priced) for priced in profile.opportunities)
+def first_above_ceiling(profile: Profile) -> str | None:
+    """Which of the page's tables is the first with a share above 100%, as it is written: modes, cases or baselines."""
+    shares = {
+        "modes": [mode.share_of_ceiling for mode in profile.modes],
+        "cases": [headroom.share for mode in profile.modes for headroom in mode.headrooms],
+        "baselines": [row.share_of_ceiling for row in profile.baselines],
+    }
+    above = (table for table, found in shares.items() if any(each is not None and round(each, 3) > 1 for each in found))
+    return next(above, None)
 
 
-def _opportunity_line(profile: Profile, priced: PricedOpportunity) -> OpportunityLine:
-    best_case = None
-    if priced.case is not None and priced.case_predicted_high is not None:
-        best_case = f"{priced.case_predicted_high:.2f}× at {quantities.case_label(priced.case)}"
-    return OpportunityLine(
-        opportunity=priced.opportunity,
-        mode=priced.mode,
-        where=f"{profile.source}:{priced.opportunity.line}",
-        speedup=quantities.predicted_range(priced.predicted_low, priced.predicted_high),
-        saved=quantities.microseconds_range(priced.low_us, priced.high_us),
-        best_case=best_case,
-        basis=priced.basis,
-    )
-
-
-def unpriced_opportunities(profile: Profile) -> tuple[Opportunity, ...]:
-    """What the audit found and nothing tells the worth of."""
-    priced = {each.opportunity for each in profile.opportunities}
-    return tuple(each for each in profile.audit.opportunities if each not in priced)
+def not_compiled(profile: Profile) -> str | None:
+    """Why nothing was compiled for a profile of which nothing was run either; None where something was."""
+    offline = profile.offline
+    if not profile.is_predicted or profile.launches or (offline is not None and offline.launches):
+        return None
+    return (offline.unavailable if offline is not None else None) or "no launch of a jit function was seen"
 
 
 def headroom_lines(profile: Profile) -> tuple[HeadroomLine, ...]:
@@ -144,6 +166,10 @@ def _counted(headroom: Headroom) -> str:
         return "not counted"
     ratio = f", {headroom.counted_bytes / headroom.least_bytes:.2f}×" if headroom.least_bytes else ""
     return f"{quantities.size(headroom.counted_bytes)}{ratio}"
+
+
+def cases_of(profile: Profile) -> frozenset[str]:
+    return frozenset(headroom.case for mode in profile.modes for headroom in mode.headrooms)
 
 
 def weights_differ(profile: Profile) -> bool:

@@ -13,10 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.transforms import Affine2D
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Profile
@@ -35,6 +38,10 @@ COUNTED = "by counted bytes"
 WIDTHS, HEIGHT, LEAST_WIDTH = {Panel.OPERATIONS: 4.2, Panel.BANDWIDTH: 5.2}, 4.0, 6.4
 #: Chosen: letters of a legend that fit an inch, and inches for a mark and the gap beside it.
 LEGEND_LETTERS, LEGEND_MARK = 14, 0.42
+DPI = 100
+#: Points: a letter of a roof's name and its height, the largest mark with its edge, and how far above a roof its name
+#: may stand, in the order of what is tried.
+LABEL_LETTER, LABEL_HEIGHT, MARK_RADIUS, ROOF_LABELS = 4.2, 7.0, 6.0, (3, 8, 14, 20, 26)
 #: Of a mark in points squared, smallest and largest footprint.
 SIZES = (28.0, 75.0)
 
@@ -65,7 +72,7 @@ def roofline_figure(profile: Profile) -> Figure | None:
     if not panels:
         return None
     width = max(LEAST_WIDTH, sum(WIDTHS[panel] for panel in panels))
-    figure = Figure(figsize=(width, HEIGHT), layout="constrained", dpi=100)
+    figure = Figure(figsize=(width, HEIGHT), layout="constrained", dpi=DPI)
     grid = figure.subplots(1, len(panels), squeeze=False, width_ratios=[WIDTHS[panel] for panel in panels])
     found = marks(profile)
     for axes, panel in zip(grid[0], panels, strict=True):
@@ -85,7 +92,7 @@ def _caption(profile: Profile, panels: Sequence[Panel]) -> str:
     origin, ceilings = quantities.origin_told(profile.origin, profile.device), ceilings_origin(profile)
     parts = [f"{profile.kernel}, {origin}", *([] if ceilings == origin else [f"ceilings: {ceilings}"])]
     if profile.is_predicted:
-        parts.append("nothing was timed: marks stand at the most that the ceilings allow")
+        parts.append("hollow: the most that the ceilings allow, nothing was run")
     else:
         parts.append("bytes and operations are the least possible, times are medians")
     if Panel.BANDWIDTH in panels:
@@ -114,6 +121,7 @@ def _operations(axes: Axes, profile: Profile, found: Sequence[Mark]) -> None:
             axes.vlines(x, bottom, most, colors=look.colour, linestyles=":", linewidth=1.2, zorder=3)
             _draw(axes, (x, most), look, hollow=True)
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, highest * 3))
+    _name_roofs(axes, roofs, right)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
@@ -132,11 +140,23 @@ def _roofs(axes: Axes, roofs: Mapping[str, float], tb_s: float, ends: tuple[floa
         f"{'copy' if measured else 'memory'} {tb_s:.2f} TB/s", (upper, tb_s * upper), xytext=(-4, 4),
         textcoords="offset points", ha="right", fontsize=7, color=BLACK,
     )  # fmt: skip
-    for tflops, names in _by_height(roofs):
+    for tflops, _ in _by_height(roofs):
         axes.plot([tflops / tb_s, ends[1]], [tflops, tflops], color=GREY, linestyle=style, linewidth=1.3, zorder=2)
+
+
+def _name_roofs(axes: Axes, roofs: Mapping[str, float], right: float) -> None:
+    """The name of each roof at its right end, above it by as much as keeps it off the marks that are drawn."""
+    to_points = axes.transData + Affine2D().scale(72 / DPI)
+    drawn = [np.asarray(each.get_offsets())[0] for each in axes.collections if isinstance(each, PathCollection)]
+    marks = [to_points.transform(each) for each in drawn]
+    for tflops, names in _by_height(roofs):
+        label = f"{', '.join(names)} {tflops:.0f} TFLOP/s"
+        end_x, roof_y = to_points.transform((right, tflops))
+        beside = [y - roof_y for x, y in marks if x > end_x - LABEL_LETTER * len(label) - MARK_RADIUS]
+        free = (up for up in ROOF_LABELS if not any(-MARK_RADIUS < y - up < LABEL_HEIGHT + MARK_RADIUS for y in beside))
         axes.annotate(
-            f"{', '.join(names)} {tflops:.0f} TFLOP/s", (ends[1], tflops), xytext=(-2, 3),
-            textcoords="offset points", ha="right", fontsize=7, color=BLACK,
+            label, (right, tflops), xytext=(-2, next(free, ROOF_LABELS[0])), textcoords="offset points", ha="right",
+            fontsize=7, color=BLACK,
         )  # fmt: skip
 
 
