@@ -41,7 +41,7 @@ def print_targets(start: Path, *, as_json: bool) -> int:
 
 def told(rows: Sequence[Mapping[str, str | None]], width: int) -> list[str]:
     """A line a kernel where the widest fits; else what comes next stands below each."""
-    cells = [(row["kernel"] or "", row["next"] or "-", row["target"] or "") for row in rows]
+    cells = [(row["kernel"] or "", _step_of(row), row["target"] or "") for row in rows]
     names, steps, targets = (max((len(cell[index]) for cell in cells), default=0) for index in range(3))
     fits = names + steps + targets + 4 <= width
     lines = []
@@ -55,15 +55,19 @@ def told(rows: Sequence[Mapping[str, str | None]], width: int) -> list[str]:
     return lines
 
 
+def _step_of(row: Mapping[str, str | None]) -> str:
+    return f"{row['where']}: {row['next']}" if row.get("where") else row["next"] or "-"
+
+
 def _next(workspace: Workspace, *, terminal_only: bool) -> dict[str, str | None]:
     """The next command of a kernel, and what is wrong with its workspace: that is no reason to hide the others."""
     try:
         step = checkpoints.next_step(workspace, workspace.kernel, terminal_only=terminal_only)
     except WarpsmithError as error:
-        return {"next": error.next_command, "problem": error.message}
+        return {"next": error.next_command, "where": None, "problem": error.message}
     except OSError as error:
-        return {"next": None, "problem": os_error_told(error)}
-    return {"next": step.command, "problem": None}
+        return {"next": None, "where": None, "problem": os_error_told(error)}
+    return {"next": step.command, "where": step.where, "problem": None}
 
 
 def print_doctor(*, as_json: bool) -> int:
