@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.cli.output import print_json, print_markdown
-from warpsmith.cli.profile_page import deciding_part, is_asked_beside, print_beside, print_profile
+from warpsmith.cli.profile_page import deciding_part, is_asked_beside, notices, print_beside, print_profile
 from warpsmith.cli.progress import shown
 from warpsmith.cli.width import say
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.errors import ExitCode, UsageError
+from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState, TestRun
 from warpsmith.device.gpus import choose
@@ -246,6 +247,8 @@ class Flow:
         """A page of the current run, or of another one; with --json the document that it was made from."""
         of = run or self.workspace
         document = document_of(of, page)
+        if isinstance(document, Profile):
+            say(notices(of, document), sys.stderr)
         if self.as_json:
             print_json(document)
         else:

@@ -23,6 +23,7 @@ class EvidenceTier(str, Enum):
     COUNTERS = "ncu counters"
     DURATIONS = "kernel durations"
     COMPILED = "compiled code"
+    SOURCE = "source and cost model"
 
 
 class Bottleneck(str, Enum):

@@ -73,4 +73,6 @@ def _measured(rows: tuple[Baseline, ...]) -> tuple[Baseline, ...]:
 def _tier(evidence: Evidence) -> EvidenceTier:
     if any(counters.rows for counters in evidence.counters):
         return EvidenceTier.COUNTERS
-    return EvidenceTier.DURATIONS if evidence.is_measured else EvidenceTier.COMPILED
+    if evidence.is_measured:
+        return EvidenceTier.DURATIONS
+    return EvidenceTier.COMPILED if any(evidence.launches.values()) else EvidenceTier.SOURCE
