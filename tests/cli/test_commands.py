@@ -73,6 +73,7 @@ def test_next_tells_a_program_everything_it_needs_to_go_on(begun: Run, command: 
         "read": [],
         "for_a_person": False,
         "known_so_far": [],
+        "where": None,
     }
 
 
@@ -81,11 +82,18 @@ def test_list_shows_every_target_and_what_comes_next_for_it(begun: Run, command:
     ended = command(begun.root, "list", "--json")
     assert ended.exit_code == ExitCode.DONE
     assert json.loads(ended.out) == [
-        {"kernel": "rms_norm", "target": TARGET_FILE, "next": "warpsmith profile rms_norm", "problem": None},
+        {
+            "kernel": "rms_norm",
+            "target": TARGET_FILE,
+            "next": "warpsmith profile rms_norm",
+            "where": None,
+            "problem": None,
+        },
         {
             "kernel": "softmax",
             "target": "benchmark/benchmark_softmax.py",
             "next": "warpsmith profile softmax",
+            "where": None,
             "problem": None,
         },
     ]

@@ -21,10 +21,13 @@ from simulated_run import KERNEL, SOURCE, Run, make_repository
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.errors import ExitCode
-from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.profile import EvidenceTier, Profile
 from warpsmith.contracts.request import Request
+from warpsmith.contracts.result import FinalResult
+from warpsmith.device.state import Driver
 from warpsmith.project.commands import import_path
-from warpsmith.workspace.documents import read_document
+from warpsmith.stages.doctor.software import installed
+from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.store import MeasurementStore
 
@@ -92,6 +95,8 @@ def test_a_prediction_is_marked_as_one_and_has_nothing_that_was_timed(made: Pred
     assert profile.is_predicted and profile.device.architecture == "Hopper"
     assert (profile.baselines, profile.counters, profile.durations, profile.launch_overheads) == ((), (), (), ())
     assert not made.workspace.baseline_csv.exists()
+    ptxas = installed(Driver()).compilers["ptxas"].version
+    assert profile.device.environment.ptxas == ".".join(map(str, ptxas))
     assert f"predicted for {profile.device.name}" in made.workspace.profile_page.read_text()
 
 
@@ -121,6 +126,10 @@ def test_next_says_that_a_gpu_is_needed_to_go_on(predicted: Predicted, command: 
     assert (step["state"], step["command"]) == ("predicted", "warpsmith run rms_norm")
     assert "a GPU (or a recording) is needed to go on" in step["why"]
     assert step["read"] == ["optimization/rms_norm/profile.md"]
+    wording = "on a machine with an NVIDIA GPU: warpsmith run rms_norm"
+    assert f"next: {wording}" in predicted.printed
+    assert all(f"{wording}" in command(predicted.root, *told).told for told in (("next", KERNEL), ("status", KERNEL)))
+    assert wording in command(predicted.root, "list").told
 
 
 @pytest.mark.parametrize(
@@ -133,8 +142,7 @@ def test_nothing_is_built_on_a_prediction(predicted: Predicted, command: Command
     ended = command(predicted.root, name, KERNEL, *options, "--json")
     assert ended.exit_code == ExitCode.UNAVAILABLE
     next_command = json.loads(ended.out)["error"]["next_command"]
-    expected = "warpsmith profile rms_norm --target-gpu" if name == "run" else "warpsmith run rms_norm   (on a machine"
-    assert next_command.startswith(expected)
+    assert next_command == "on a machine with an NVIDIA GPU: warpsmith run rms_norm"
     assert contents(predicted.root) == before
 
 
@@ -147,7 +155,7 @@ def test_the_same_prediction_is_shown_and_not_made_again(predicted: Predicted, c
 
 def test_an_unknown_target_gpu_is_a_usage_error_that_names_near_ones(begun: Run, command: Command) -> None:
     ended = command(begun.root, "profile", KERNEL, "--target-gpu", "H20000")
-    assert (ended.exit_code, "NVIDIA H200" in ended.err) == (ExitCode.USAGE, True)
+    assert (ended.exit_code, "nearest: H200, " in ended.told_err) == (ExitCode.USAGE, True)
 
 
 def test_a_device_that_is_named_and_not_there_is_no_reason_to_predict(tmp_path: Path, command: Command) -> None:
@@ -176,6 +184,22 @@ def test_a_kernel_that_launches_nothing_here_has_its_audit_and_the_reason(tmp_pa
     assert (profile.launches, profile.settings_probes) == ({}, ())
     assert profile.audit.jit_functions and profile.offline is not None
     assert "the call launches no jit function" in (profile.offline.unavailable or "")
+    assert profile.evidence_tier == "source and cost model" and {each.tier for each in profile.modes} == {
+        EvidenceTier.SOURCE
+    }
+    assert "nothing was compiled for NVIDIA H100 80GB HBM3: " in " ".join(done.stderr.split())
+
+
+def test_a_source_that_the_compiler_refuses_is_told_in_its_words_and_not_profiled(tmp_path: Path) -> None:
+    root = make_repository(tmp_path)
+    source = root / SOURCE
+    source.write_text(source.read_text().replace("tl.load(", "no_such_name + tl.load(", 1))
+    done = warpsmith(root, "profile", KERNEL, "--quiet")
+    told = " ".join(done.stderr.split())
+    assert done.returncode == ExitCode.PREFLIGHT, told
+    assert f"{SOURCE} does not compile for NVIDIA H100 80GB HBM3, forward: the Triton compiler refused" in told
+    assert "NameError('no_such_name is not defined')" in told and told.endswith(f"next: edit {SOURCE}")
+    assert not Workspace(root, KERNEL).profile.exists()
 
 
 def test_another_target_gpu_is_compiled_for_beside_the_profile_that_is_there(profiled: Run, command: Command) -> None:
@@ -186,6 +210,8 @@ def test_another_target_gpu_is_compiled_for_beside_the_profile_that_is_there(pro
     assert shown.offline is not None and shown.offline.gpu.name == "NVIDIA A100-SXM4-80GB"
     assert set(shown.offline.launches) >= set(stored.launches) and shown.offline.unavailable is None
     assert any("asked for NVIDIA A100-SXM4-80GB" in note for note in shown.device_notes)
+    assert ended.told_err.endswith("; compiled for NVIDIA A100-SXM4-80GB beside it")
+    assert ended.told_err.startswith(f"measured on {stored.device.name}, ")
     assert shown.model_copy(update={"offline": None, "device_notes": ()}) == stored
     assert contents(profiled.root) == before
 
@@ -203,6 +229,24 @@ def test_a_terminal_is_shown_what_a_person_decides_by_and_a_pipe_all(
     shown = command(profiled.root, "profile", KERNEL)
     assert "## Baselines" in piped.out and "Baselines" not in shown.out
     assert "page: optimization/rms_norm/profile.md" in shown.out and "Recommendations" in shown.out
+
+
+def test_a_profile_of_the_source_before_it_was_changed_says_so_before_the_page(profiled: Run, command: Command) -> None:
+    assert "this profile is of" not in command(profiled.root, "profile", KERNEL).told_err
+    changed = profiled.production.read_bytes() + b"# changed\n"
+    profiled.production.write_bytes(changed)
+    told = command(profiled.root, "profile", KERNEL)
+    lines = "lines are of optimization/rms_norm/original_rms_norm.py"
+    assert f"this profile is of {SOURCE} as it was, which has changed since: {lines}" in told.told_err
+    assert lines not in told.told and told.exit_code == ExitCode.DONE
+
+    final = {
+        "run_id": "r", "outcome": "applied", "reason": "faster", "winner": 4, "original_sha256": "0" * 64,
+        "applied_sha256": hashlib.sha256(changed).hexdigest(), "origin": {"kind": "measured"},
+    }  # fmt: skip
+    write_document(profiled.workspace.final_result, FinalResult.model_validate(final))
+    told = command(profiled.root, "profile", KERNEL)
+    assert f"this profile is of the source before v4 was applied: {lines}" in told.told_err
 
 
 def test_a_request_is_a_prediction_only_where_it_says_so(made: Predicted) -> None:

@@ -230,6 +230,12 @@ RUNNING = Standing(
             origin=MEASURED,
         ),
         RunSummary(run_id="20260129T000000Z-eeeeee", begun=AT, goal=Mode.FULL, state=RunState.WAITING_FINALIZE),
+        RunSummary(
+            run_id="20260128T120000Z-dddddd",
+            begun=AT,
+            state=RunState.PREDICTED,
+            origin=Origin(kind=OriginKind.PREDICTED, gpu="Tesla T4"),
+        ),
         RunSummary(run_id="20260128T000000Z-dddddd", damaged="request.json is not there"),
     ),
 )
@@ -247,6 +253,7 @@ def test_a_person_reads_all_of_it_line_by_line() -> None:
         "earlier runs:",
         f"  {EARLIER_ID}, begun {AT}: applied, goal forward, v2 1.350 [1.340, 1.360] ×, measured on NVIDIA H200",
         f"  20260129T000000Z-eeeeee, begun {AT}: at waiting_for_approval_to_finalize, goal full",
+        f"  20260128T120000Z-dddddd, begun {AT}: at predicted, predicted for Tesla T4",
         "  20260128T000000Z-dddddd: damaged: request.json is not there",
         "next: wait until it has ended; warpsmith status rms_norm tells how far it is",
     ]

@@ -99,11 +99,24 @@ def test_every_known_gpu_has_a_name_of_its_own_and_known_limits() -> None:
         assert limits_of(gpu.capability).shared_memory_per_block_bytes > 0
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"no GPU 'H20O' is known; nearest are .*NVIDIA H200"):
+def test_an_unknown_name_is_answered_with_the_nearest_first_and_a_command() -> None:
+    with pytest.raises(UsageError, match=r"no GPU 'H20O' is known; nearest: H20\b.*; known by name: V100,") as caught:
         known_gpu("H20O")
+    assert caught.value.next_command == "warpsmith profile KERNEL --target-gpu H20"
 
 
-def test_a_name_like_no_other_is_answered_with_all_of_them() -> None:
-    with pytest.raises(UsageError, match=r"known are Tesla V100.*NVIDIA H200.*RTX 5090"):
+def test_a_family_that_is_misspelt_is_among_the_nearest() -> None:
+    with pytest.raises(UsageError, match="nearest: hopper"):
+        known_gpu("hoper")
+
+
+def test_a_name_like_no_other_is_answered_with_all_names_and_families() -> None:
+    with pytest.raises(UsageError, match=r"known by name: V100.*H200.*; by family: .*hopper \(H100\)") as caught:
         known_gpu("toaster?!")
+    assert "nearest" not in caught.value.message
+    assert caught.value.next_command == "warpsmith profile KERNEL --target-gpu hopper"
+
+
+@pytest.mark.parametrize("gpu", known_gpus._KNOWN, ids=lambda gpu: gpu.name)
+def test_every_short_name_that_is_offered_means_its_gpu(gpu: TargetGpu) -> None:
+    assert known_gpu(known_gpus._short(gpu.name)) == known_gpu(gpu.name)

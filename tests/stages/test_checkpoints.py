@@ -164,10 +164,16 @@ def test_on_a_prediction_nothing_is_built_and_a_run_begins_anew(profiled: Run) -
     profiled.ask_for(autonomous=True, predicted=True)
     step = next_step(profiled.workspace, "rms_norm")
     assert (step.state, step.command) == (RunState.PREDICTED, "warpsmith run rms_norm")
+    assert step.told == "on a machine with an NVIDIA GPU: warpsmith run rms_norm"
     assert step.read == ("optimization/rms_norm/profile.md",) and not step.for_a_person
     with pytest.raises(Unavailable, match="is a prediction, made with no GPU") as caught:
         expect_measured(profiled.workspace, "rms_norm")
-    assert (caught.value.next_command or "").startswith("warpsmith run rms_norm")
+    assert caught.value.next_command == step.told
+
+
+def test_the_next_command_of_a_measured_run_needs_no_other_machine(profiled: Run) -> None:
+    step = next_step(profiled.workspace, "rms_norm")
+    assert step.where is None and step.told == step.command
 
 
 def test_what_was_measured_is_no_prediction(profiled: Run, tmp_path: Path) -> None:

@@ -124,6 +124,14 @@ def test_a_run_that_stopped_after_its_search_has_what_the_search_found(
     )
 
 
+def test_a_prediction_says_for_which_gpu_it_was(workspace: Workspace) -> None:
+    request = Request(kernel="rms_norm", run_id=IDS[0], created_at="2026-01-01T00:00:00+00:00")
+    write_document(workspace.request, request.model_copy(update={"predicted": True, "target_gpu": "Tesla T4"}))
+    archive(workspace)
+    (past,) = earlier_runs(workspace)
+    assert past.origin == Origin(kind=OriginKind.PREDICTED, gpu="Tesla T4")
+
+
 def test_a_damaged_run_is_told_as_damaged_between_the_others(workspace: Workspace) -> None:
     for run_id in IDS:
         begin(workspace, run_id)

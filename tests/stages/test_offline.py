@@ -124,6 +124,14 @@ def test_a_case_that_has_no_launches_is_a_reason_beside_the_others() -> None:
     assert found.unavailable == "1024-bf16 backward: too much; 2048-bf16 backward: the call launches no jit function"
 
 
+def test_a_reason_that_many_cases_have_is_told_once_without_the_source_that_the_compiler_quotes() -> None:
+    words = "the Triton compiler refused: CompilationError: at 3:8:\n  x = y\n  ^\nNameError('y is not defined')"
+    found, _ = compiled(lambda question: CompiledSettings(settings={}, failure=words))
+
+    told = "the Triton compiler refused: CompilationError: at 3:8: NameError('y is not defined')"
+    assert found.unavailable == f"1024-bf16 forward (and 3 more): {told}"
+
+
 def test_a_compiler_that_does_not_know_the_gpu_is_asked_once() -> None:
     def answer(question: CompileOffline) -> CompiledSettings:
         raise WorkerError(WorkerFailure(status="compile_failed", message="triton 3.6.0 cannot compile for NVIDIA Z900"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulated_run import KERNEL, TARGET_FILE, Run, make_repository
+from simulated_run import KERNEL, KERNEL_TESTS, TARGET_FILE, Run, make_repository
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import Unavailable, UsageError
@@ -171,6 +171,39 @@ def test_a_prediction_makes_way_for_anything_else_with_all_its_answers(
     assert not prediction.workspace.profile.exists() and not prediction.workspace.measurements.exists()
 
 
+EDITS = {
+    "the target": lambda run: run.root / TARGET_FILE,
+    "its tests": lambda run: run.root / KERNEL_TESTS,
+    "warpsmith.yaml": lambda run: run.root / "warpsmith.yaml",
+}
+
+
+@pytest.mark.parametrize("edited", EDITS)
+def test_a_prediction_by_another_target_or_other_tests_makes_way_and_it_is_told(prediction: Run, edited: str) -> None:
+    path = EDITS[edited](prediction)
+    path.write_bytes(path.read_bytes() + b"# edited\n")
+    told: list[str] = []
+    new = begin(prediction.workspace, KERNEL, Options(), PREDICTED, told.append)
+    (past,) = prediction.workspace.past()
+    changed = path.relative_to(prediction.root).as_posix()
+    assert told == [f"the prediction for {H100} is kept in {past.relative(past.directory)}: {changed} was changed"]
+    assert new.run_id != past.run_id
+
+
+def test_a_prediction_whose_tests_are_gone_makes_way(prediction: Run) -> None:
+    (prediction.root / KERNEL_TESTS).unlink()
+    told: list[str] = []
+    begin(prediction.workspace, KERNEL, Options(), PREDICTED, told.append)
+    assert told and told[0].endswith(f"{KERNEL_TESTS} was deleted")
+
+
+def test_a_prediction_for_another_gpu_says_where_the_first_one_is(prediction: Run) -> None:
+    told: list[str] = []
+    begin(prediction.workspace, KERNEL, Options(target_gpu=B200), Answering(predicted_for=B200), told.append)
+    assert told[0].startswith(f"the prediction for {H100} is kept in optimization/rms_norm/history/")
+    assert told[0].endswith(f": {B200} is asked for now")
+
+
 def test_a_prediction_of_another_source_makes_way_for_one_of_the_source_as_it_is(prediction: Run) -> None:
     prediction.production.write_bytes(prediction.production.read_bytes() + b"# edited\n")
     before = read_document(prediction.workspace.request, Request)
@@ -181,6 +214,24 @@ def test_a_prediction_of_another_source_makes_way_for_one_of_the_source_as_it_is
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording_stage, "choose", lambda device: None)
     monkeypatch.setattr(recording_stage, "gpus", lambda: GpuList((), "no driver"))
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_a_run_with_nobody_to_answer_ends_at_once_and_asks_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("warpsmith.measure.worker.process.ProcessWorker.ask_all")
+    root = make_repository(tmp_path)
+    with pytest.raises(Unavailable) as caught:
+        answering_in(root, Options(), to_predict=False)
+    assert (caught.value.next_command or "").startswith("warpsmith profile rms_norm --target-gpu hopper")
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_after_a_prediction_a_run_is_sent_to_a_gpu_and_not_to_the_prediction(prediction: Run) -> None:
+    with pytest.raises(Unavailable) as caught:
+        answering_in(prediction.root, Options(), to_predict=False)
+    assert caught.value.next_command == "on a machine with an NVIDIA GPU: warpsmith run rms_norm"
 
 
 def answering_in(root: Path, options: Options, *, to_predict: bool = True) -> Answering:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.cli.output import print_json, print_markdown
-from warpsmith.cli.profile_page import deciding_part, is_asked_beside, print_beside, print_profile
+from warpsmith.cli.profile_page import deciding_part, is_asked_beside, notices, print_beside, print_profile
 from warpsmith.cli.progress import shown
 from warpsmith.cli.width import say
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.errors import ExitCode, UsageError
+from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState, TestRun
 from warpsmith.device.gpus import choose
@@ -25,7 +26,7 @@ from warpsmith.stages import checkpoints
 from warpsmith.stages.history import find_run
 from warpsmith.stages.pages import document_of, ensure_pages, page_text
 from warpsmith.stages.prediction import open_prediction
-from warpsmith.stages.runs import Answering, Options, answering, begin, take_back_unproven
+from warpsmith.stages.runs import Answering, Options, answering, begin, is_prediction, take_back_unproven
 from warpsmith.stages.session import Session, open_session
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
@@ -200,16 +201,13 @@ class Flow:
     def _begin(self, options: Options, *, to_predict: bool = False) -> Request:
         """The run's request. What is there is left alone where nothing is there to answer a new run."""
         by = Answering()
-        if options.fresh or self._state() is RunState.NEW or self._is_prediction():
+        if options.fresh or self._state() is RunState.NEW or is_prediction(self.workspace):
             take_back_unproven(self.workspace)
             target = find_target(self.root, self.config, self.kernel)
             by = answering(self.root, target, self.kernel, options, to_predict=to_predict)
             if by.predicted_for is not None and not self.quiet:
                 say(f"{by.why}: nothing is run, and the profile is predicted for {by.predicted_for}", sys.stderr)
-        return begin(self.workspace, self.kernel, options, by)
-
-    def _is_prediction(self) -> bool:
-        return self.workspace.request.is_file() and read_document(self.workspace.request, Request).predicted
+        return begin(self.workspace, self.kernel, options, by, lambda text: say(text, sys.stderr))
 
     def _begun(self, options: Options) -> Request:
         if not self.workspace.request.is_file():
@@ -242,20 +240,22 @@ class Flow:
             say(f"{self.kernel}: {step.state.value}: {step.why}", sys.stdout)
             for page in step.read:
                 print(f"  read: {page}")
-            print(f"  next: {step.command}" + ("   (a person's decision)" if step.for_a_person else ""))
+            print(f"  next: {step.told}" + ("   (a person's decision)" if step.for_a_person else ""))
         return code
 
     def _tell_page(self, page: Path, run: Workspace | None = None) -> int:
         """A page of the current run, or of another one; with --json the document that it was made from."""
         of = run or self.workspace
         document = document_of(of, page)
+        if isinstance(document, Profile):
+            say(notices(of, document), sys.stderr)
         if self.as_json:
             print_json(document)
         else:
             show = print_profile if page == of.profile_page else print_markdown
             show(page_text(of, page))
             print(f"page: {self.workspace.relative(page)}")
-            print(f"next: {self._next_step().command}")
+            print(f"next: {self._next_step().told}")
         return ExitCode.DONE
 
     def _tell_result(self) -> int:

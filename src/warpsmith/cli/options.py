@@ -19,7 +19,11 @@ Device = Annotated[
 ]
 OnlyGpu = Annotated[str | None, typer.Option("--device", help="GPU: auto, an index, or a UUID.")]
 TargetGpu = Annotated[
-    str | None, typer.Option(help="A GPU to compile for without having it, or to predict for: H200, RTX 4090, hopper.")
+    str | None,
+    typer.Option(
+        help="A GPU to compile for without having it, or to predict for: a name such as H200 or RTX 4090, or a family: "
+        "volta, turing, ampere, ada, hopper, blackwell. Beside a profile that is there, its code for that GPU is shown."
+    ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move the run that is there to history and begin anew.")]
 Cache = Annotated[

@@ -44,10 +44,14 @@ def told(rows: Sequence[Mapping[str, str | None]]) -> list[str]:
     width = max((len(row["kernel"] or "") for row in rows), default=0)
     lines = []
     for row in rows:
-        lines += [f"{row['kernel'] or '':{width}}  {row['target'] or ''}", f"    next: {row['next'] or '-'}"]
+        lines += [f"{row['kernel'] or '':{width}}  {row['target'] or ''}", f"    next: {_step_of(row)}"]
         if row["problem"] is not None:
             lines.append(f"    {row['problem']}")
     return lines
+
+
+def _step_of(row: Mapping[str, str | None]) -> str:
+    return f"{row['where']}: {row['next']}" if row.get("where") else row["next"] or "-"
 
 
 def _next(workspace: Workspace, *, terminal_only: bool) -> dict[str, str | None]:
@@ -55,10 +59,10 @@ def _next(workspace: Workspace, *, terminal_only: bool) -> dict[str, str | None]
     try:
         step = checkpoints.next_step(workspace, workspace.kernel, terminal_only=terminal_only)
     except WarpsmithError as error:
-        return {"next": error.next_command, "problem": error.message}
+        return {"next": error.next_command, "where": None, "problem": error.message}
     except OSError as error:
-        return {"next": None, "problem": os_error_told(error)}
-    return {"next": step.command, "problem": None}
+        return {"next": None, "where": None, "problem": os_error_told(error)}
+    return {"next": step.command, "where": step.where, "problem": None}
 
 
 def print_doctor(*, as_json: bool) -> int:

@@ -10,10 +10,14 @@ from pathlib import Path
 
 from warpsmith.cli.output import print_json, print_markdown
 from warpsmith.cli.progress import shown
+from warpsmith.cli.width import say
+from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
-from warpsmith.contracts.result import RunState
+from warpsmith.contracts.result import FinalResult, RunState
 from warpsmith.device.known_gpus import known_gpu
 from warpsmith.project.config import ProjectConfig
+from warpsmith.project.snapshot import file_sha256
+from warpsmith.report.quantities import origin_told
 from warpsmith.stages.prediction import compiled_beside
 from warpsmith.stages.runs import Options
 from warpsmith.workspace.documents import read_document
@@ -31,6 +35,29 @@ def print_profile(text: str) -> None:
 
 def deciding_part(text: str) -> str:
     return text.partition(DETAILS)[0]
+
+
+def notices(workspace: Workspace, profile: Profile) -> list[str]:
+    """What a reader has to know before the page, and the page, which is of its day, does not say."""
+    told = []
+    if profile.is_predicted and not profile.launches and profile.offline is not None:
+        reason = profile.offline.unavailable or "no case is compiled for"
+        told.append(f"nothing was compiled for {profile.device.name}: {reason}")
+    if not profile.is_predicted and profile.offline is not None and profile.offline.gpu.name != profile.device.name:
+        origin = origin_told(profile.origin, profile.device)
+        told.append(f"{origin}; compiled for {profile.offline.gpu.name} beside it")
+    production = workspace.root / profile.source
+    if production.is_file() and file_sha256(production) != profile.source_sha256:
+        told.append(f"{_of_which_source(workspace, profile)}: lines are of {workspace.relative(workspace.original)}")
+    return told
+
+
+def _of_which_source(workspace: Workspace, profile: Profile) -> str:
+    if workspace.final_result.is_file():
+        final = read_document(workspace.final_result, FinalResult)
+        if final.applied_sha256 == file_sha256(workspace.root / profile.source):
+            return f"this profile is of the source before v{final.winner} was applied"
+    return f"this profile is of {profile.source} as it was, which has changed since"
 
 
 def is_asked_beside(workspace: Workspace, options: Options) -> bool:
@@ -51,6 +78,7 @@ def print_beside(
     gpu, run_id = known_gpu(target_gpu), read_document(workspace.request, Request).run_id
     with run_lock(workspace), shown(workspace, run_id, RunState.PROFILE.value, quiet=quiet) as progress:
         profile = compiled_beside(root, config, workspace, gpu, progress)
+    say(notices(workspace, profile), sys.stderr)
     if as_json:
         print_json(profile)
         return

@@ -11,6 +11,7 @@ from warpsmith.cli.output import print_json
 from warpsmith.cli.pace import duration
 from warpsmith.cli.screen import left_here, search_left, step_line, trying_line
 from warpsmith.cli.width import first_of, say
+from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.history import RunSummary
 from warpsmith.contracts.progress import RunProgress
@@ -99,7 +100,7 @@ def told(found: Standing) -> list[str]:
         where = f"`warpsmith status {found.kernel} --json` lists all"
         lines += [f"  {line}" for line in first_of(runs, SHOWN_RUNS, where)]
     if found.holder is None:
-        lines.append(f"next: {found.next.command}   ({found.next.why})")
+        lines.append(f"next: {found.next.told}   ({found.next.why})")
     else:
         lines.append(f"next: wait until it has ended; warpsmith status {found.kernel} tells how far it is")
     return lines
@@ -132,7 +133,8 @@ def _run_line(run: RunSummary) -> str:
     if run.winner is not None:
         parts.append(f"v{run.winner}" + (f" {run.speedup} ×" if run.speedup else ""))
     if run.origin is not None:
-        gpu = f" on {run.origin.gpu}" if run.origin.gpu and run.origin.gpu not in str(run.origin) else ""
+        on = "for" if run.origin.kind is OriginKind.PREDICTED else "on"
+        gpu = f" {on} {run.origin.gpu}" if run.origin.gpu and run.origin.gpu not in str(run.origin) else ""
         parts.append(f"{run.origin}{gpu}")
     return f"{run.run_id}, begun {run.begun}: {', '.join(parts)}"
 

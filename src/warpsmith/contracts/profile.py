@@ -25,6 +25,7 @@ class EvidenceTier(str, Enum):
     #: of whole calls: what each kernel of them takes was not asked
     TIMINGS = "device times"
     COMPILED = "compiled code"
+    SOURCE = "source and cost model"
 
 
 class Bottleneck(str, Enum):

@@ -74,7 +74,10 @@ class RunState(str, Enum):
 
 
 class NextStep(Contract):
-    """The one legal next command, why, and what to read before it. `for_a_person` marks a decision that is theirs."""
+    """The one legal next command, why, and what to read before it. `for_a_person` marks a decision that is theirs.
+
+    `where` says what kind of machine the command needs, where another than this one.
+    """
 
     kernel: str
     state: RunState
@@ -83,3 +86,9 @@ class NextStep(Contract):
     read: tuple[str, ...]
     for_a_person: bool = False
     known_so_far: tuple[str, ...] = ()
+    where: str | None = None
+
+    @property
+    def told(self) -> str:
+        """The command for a person to read, with the machine that it needs."""
+        return self.command if self.where is None else f"{self.where}: {self.command}"

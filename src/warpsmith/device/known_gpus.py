@@ -7,6 +7,8 @@ them), L2 sizes as CUDA reports them. Peaks stand in peaks.py.
 from __future__ import annotations
 
 import difflib
+import shlex
+from collections.abc import Mapping
 
 from warpsmith.contracts.device import DeviceFacts, TargetGpu
 from warpsmith.contracts.errors import UsageError
@@ -82,8 +84,8 @@ _UNSAID = frozenset(
 def known_gpu(name: str) -> TargetGpu:
     """The GPU of that name, in any case, with or without the maker: "H200", "nvidia h200", "RTX 4090", "H100 PCIe".
 
-    An architecture's name, such as "hopper", is the best known GPU of it. Raises UsageError for another name, with the
-    nearest of the known ones.
+    An architecture's name, such as "hopper", is the best known GPU of it. Raises UsageError for another name, with all
+    that are known, the nearest first.
     """
     wanted = _said(name)
     by_short_name: dict[str, TargetGpu] = {}
@@ -93,9 +95,27 @@ def known_gpu(name: str) -> TargetGpu:
         return by_short_name[_said(_BY_ARCHITECTURE[wanted])]
     if wanted in by_short_name:
         return by_short_name[wanted]
-    near = difflib.get_close_matches(wanted, by_short_name, n=3, cutoff=0.5) or list(by_short_name)
-    names = ", ".join(by_short_name[each].name for each in near)
-    raise UsageError(f"no GPU {name!r} is known; {'nearest are' if len(near) <= 3 else 'known are'} {names}")
+    raise _unknown(name, by_short_name)
+
+
+def _unknown(name: str, by_short_name: Mapping[str, TargetGpu]) -> UsageError:
+    families = {family: family for family in _BY_ARCHITECTURE}
+    sayable = {**families, **{short: _short(gpu.name) for short, gpu in by_short_name.items()}}
+    near = [sayable[each] for each in difflib.get_close_matches(_said(name), sayable, n=3, cutoff=0.5)]
+    told = f"nearest: {', '.join(near)}; " if near else ""
+    gpus = ", ".join(_short(gpu.name) for gpu in by_short_name.values())
+    means = ", ".join(
+        f"{family} ({_short(full)})" for family, full in _BY_ARCHITECTURE.items() if family != "adalovelace"
+    )
+    return UsageError(
+        f"no GPU {name!r} is known; {told}known by name: {gpus}; by family: {means}",
+        next_command=f"warpsmith profile KERNEL --target-gpu {shlex.quote(near[0] if near else 'hopper')}",
+    )
+
+
+def _short(full: str) -> str:
+    """What people say for it, with what tells it from others of its model."""
+    return " ".join(word for word in full.replace("-", " ").split() if word.casefold() not in _UNSAID)
 
 
 def target_gpu_of(device: DeviceFacts) -> TargetGpu:

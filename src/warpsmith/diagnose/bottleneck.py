@@ -74,7 +74,7 @@ def predict(mode: Mode, evidence: Evidence) -> ModeProfile | None:
         share_of_ceiling=None,
         headroom_us=None,
         evidence=predicted_rows(site, looping, evidence),
-        tier=EvidenceTier.COMPILED,
+        tier=EvidenceTier.COMPILED if any(each.launches for each in at) else EvidenceTier.SOURCE,
         headrooms=bounds,
         conclusion=predicted_conclusion(found, site, evidence),
     )

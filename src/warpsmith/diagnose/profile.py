@@ -75,4 +75,6 @@ def _tier(evidence: Evidence) -> EvidenceTier:
         return EvidenceTier.COUNTERS
     if any(profiled.kernels for profiled in evidence.durations):
         return EvidenceTier.DURATIONS
-    return EvidenceTier.TIMINGS if evidence.is_measured else EvidenceTier.COMPILED
+    if evidence.is_measured:
+        return EvidenceTier.TIMINGS
+    return EvidenceTier.COMPILED if any(evidence.launches.values()) else EvidenceTier.SOURCE

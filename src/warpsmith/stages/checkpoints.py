@@ -29,6 +29,9 @@ APPLYING, REVERTED, FINISHED = "applying", "reverted", "finished"
 #: The event that ends a search: a ledger with a winner and without it is not whole.
 OPTIMIZED = "optimized"
 
+#: Where a run goes on that only a GPU can go on with.
+ON_A_GPU = "on a machine with an NVIDIA GPU"
+
 #: States in which the production file is still what was profiled.
 BEFORE_FINALIZE = (RunState.WAITING_OPTIMIZE, RunState.OPTIMIZE, RunState.WAITING_FINALIZE)
 
@@ -104,6 +107,7 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         read=read,
         for_a_person=command.startswith("warpsmith approve"),
         known_so_far=_known(workspace),
+        where=ON_A_GPU if state is RunState.PREDICTED else None,
     )
 
 
@@ -112,7 +116,7 @@ def expect_measured(workspace: Workspace, kernel: str) -> None:
     if workspace.request.is_file() and read_document(workspace.request, Request).predicted:
         raise Unavailable(
             f"the profile of {kernel} is a prediction, made with no GPU; to go on, the kernel has to be measured",
-            next_command=f"warpsmith run {kernel}   (on a machine with a GPU)",
+            next_command=f"{ON_A_GPU}: warpsmith run {kernel}",
         )
 
 

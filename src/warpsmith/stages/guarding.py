@@ -16,6 +16,7 @@ from warpsmith.project.guarded_files import differences, guarded_files, tree_sha
 from warpsmith.report.templates import templates_folder
 from warpsmith.stages.session import Session
 from warpsmith.workspace.documents import read_document, write_document
+from warpsmith.workspace.layout import Workspace
 
 _HARNESS = "warpsmith itself"
 
@@ -44,17 +45,24 @@ def expect_guarded(session: Session, *, consequence: str) -> None:
             f"are those that the kernel was profiled with; {consequence}",
             next_command=next_command,
         )
-    then = read_document(workspace.guarded, GuardedFiles)
-    now = guarded_files(session.root, then.target_file, then.tests, source=then.source)
-    changes = differences({**then.files, _HARNESS: then.harness}, {**now, _HARNESS: harness_sha256()})
-    if then.run_id != session.request.run_id:
-        changes = [f"{workspace.relative(workspace.guarded)} is of another run, {then.run_id}"]
-    if changes:
+    if changes := changes_since(workspace, session.request.run_id):
         raise Rejected(
             f"{', '.join(changes)} since the kernel was profiled, and the winner would be judged by something else "
             f"than the original was; {consequence}",
             next_command=next_command,
         )
+
+
+def changes_since(workspace: Workspace, run_id: str) -> list[str]:
+    """What became of each thing that decides about the run, such as "tests/test_k.py was changed", since its profile.
+
+    Raises UsageError where what was written down is not there or damaged.
+    """
+    then = read_document(workspace.guarded, GuardedFiles)
+    if then.run_id != run_id:
+        return [f"{workspace.relative(workspace.guarded)} is of another run, {then.run_id}"]
+    now = guarded_files(workspace.root, then.target_file, then.tests, source=then.source)
+    return differences({**then.files, _HARNESS: then.harness}, {**now, _HARNESS: harness_sha256()})
 
 
 def harness_sha256() -> Sha256:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import UsageError, WarpsmithError
 from warpsmith.contracts.history import RunSummary
 from warpsmith.contracts.request import Request
@@ -79,7 +80,13 @@ def _summary(workspace: Workspace, run_id: str, state: RunState) -> RunSummary:
         return RunSummary(run_id=run_id, state=state, **request, **_ended(workspace))
     if workspace.search_result.is_file():
         return RunSummary(run_id=run_id, state=state, **request, **_searched(workspace))
-    return RunSummary(run_id=run_id, state=state, **request)
+    return RunSummary(run_id=run_id, state=state, **request, **_predicted(workspace))
+
+
+def _predicted(workspace: Workspace) -> dict[str, Any]:
+    """For which GPU, where nothing was run."""
+    request = read_document(workspace.request, Request)
+    return {"origin": Origin(kind=OriginKind.PREDICTED, gpu=request.target_gpu)} if request.predicted else {}
 
 
 def _ended(workspace: Workspace) -> dict[str, Any]:

@@ -11,8 +11,14 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from warpsmith import __version__
+from warpsmith.contracts.device import TargetGpu
 from warpsmith.device.gpus import Gpu, GpuList, gpus
+from warpsmith.device.state import Driver
+from warpsmith.stages.doctor.software import installed
 from warpsmith.stages.session import GPU_SHARED, Session
+
+#: From here on triton takes its ptxas-blackwell (triton/backends/nvidia/compiler.py, get_ptxas).
+_BLACKWELL = (10, 0)
 
 #: Events of the ledger.
 GPUS_LISTED, PREDICTED_WITH = "gpus_listed", "predicted_with"
@@ -41,8 +47,8 @@ class Software:
     harness: str
 
 
-def software(session: Session) -> Software:
-    """That of the machine where the prediction was made."""
+def software(session: Session, gpu: TargetGpu) -> Software:
+    """That of the machine where the prediction for the GPU was made."""
     names = [each.name for each in fields(Software)]
     kept = None if session.worker.live is not None else _last(session, PREDICTED_WITH)
     if kept is not None:
@@ -50,11 +56,19 @@ def software(session: Session) -> Software:
     found = Software(
         torch=importlib.metadata.version("torch"),
         triton=session.worker.triton(),
-        ptxas=None,
+        ptxas=_ptxas_for(gpu),
         harness=__version__,
     )
     session.workspace.log(PREDICTED_WITH, **asdict(found))
     return found
+
+
+def _ptxas_for(gpu: TargetGpu) -> str | None:
+    """The version of triton's own compiler for it: since Blackwell there are two. None where none runs."""
+    found = installed(Driver()).compilers
+    newer = found.get("ptxas-blackwell") if gpu.capability >= _BLACKWELL else None
+    ptxas = newer or found.get("ptxas")
+    return None if ptxas is None else ".".join(map(str, ptxas.version))
 
 
 def _last(session: Session, event: str) -> Mapping[str, Any] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.device import Origin, OriginKind, TargetGpu
 from warpsmith.contracts.launch import LaunchRecord
@@ -22,7 +24,7 @@ def offline_question(session: Session, source: SourceRef, case: Case, mode: Mode
 def compile_offline(session: Session, spec: TargetSpec, source: SourceRef, gpu: TargetGpu) -> OfflineCompilation:
     """What the source launches and compiles to on that GPU, a prediction. What cannot be told is a reason, no error."""
     launches: dict[str, dict[Mode, tuple[LaunchRecord, ...]]] = {}
-    reasons: dict[str, None] = {}
+    reasons: dict[str, list[str]] = {}
     notes: dict[str, None] = {}
     todo = pairs(spec.tuning_cases, spec.passes)
     for index, (case, mode) in enumerate(todo):
@@ -30,7 +32,7 @@ def compile_offline(session: Session, spec: TargetSpec, source: SourceRef, gpu: 
         try:
             (compiled,) = session.ask(offline_question(session, source, case, mode, gpu), CompiledAnswer).compiled
         except WorkerError as error:
-            reasons.setdefault(error.failure.in_a_line)
+            reasons.setdefault(error.failure.in_a_line, [])
             if error.failure.status in ("compile_failed", "bad_target", "import_failed"):
                 break  # what keeps one case from an answer keeps them all
             continue
@@ -39,12 +41,25 @@ def compile_offline(session: Session, spec: TargetSpec, source: SourceRef, gpu: 
             notes.update(dict.fromkeys(compiled.notes))
         else:
             reason = compiled.failure or "the call launches no jit function"
-            reasons.setdefault(f"{case.name} {mode.value}: {reason}")
+            reasons.setdefault(in_short(reason), []).append(f"{case.name} {mode.value}")
     return OfflineCompilation(
         gpu=gpu,
         triton=session.worker.triton(),
         origin=Origin(kind=OriginKind.PREDICTED, gpu=gpu.name),
         launches=launches,
-        unavailable="; ".join(reasons) or None,
+        unavailable="; ".join(_told(reason, places) for reason, places in reasons.items()) or None,
         notes=tuple(notes),
     )
+
+
+def in_short(failure: str) -> str:
+    """Its first line and, as compilers quote the source between and what is wrong comes last, its last with words."""
+    first, *rest = [line.strip() for line in failure.splitlines() if any(map(str.isalnum, line))] or [""]
+    return " ".join([first, *rest[-1:]])
+
+
+def _told(reason: str, places: Sequence[str]) -> str:
+    if not places:
+        return reason
+    more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+    return f"{places[0]}{more}: {reason}"

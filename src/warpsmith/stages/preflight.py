@@ -31,7 +31,7 @@ from warpsmith.measure.worker.protocol import (
 from warpsmith.project.snapshot import read_source
 from warpsmith.source.encoding import decoded
 from warpsmith.source.scan import scan
-from warpsmith.stages.offline import offline_question
+from warpsmith.stages.offline import in_short, offline_question
 from warpsmith.stages.session import Session, source_ref, target_ref, worker_without_gpu
 
 #: Machine epsilon, IEEE 754 and bfloat16.
@@ -39,6 +39,9 @@ EPSILON = {DType.FLOAT32: 2.0**-23, DType.FLOAT16: 2.0**-10, DType.BFLOAT16: 2.0
 
 #: Chosen: an original whose typical error is above this many epsilons of its output's scale computes something else.
 MAX_ORIGINAL_EPSILONS = 16.0
+
+#: How a failure begins where triton's front end refused the source (measure/compiled/launches.py).
+_IN_THE_SOURCE = ("the Triton compiler refused: ", "a static assertion of the kernel failed: ")
 
 #: Failures that are the target's or the source's own, wherever they are met.
 _OF_THE_TARGET = frozenset({"bad_target", "import_failed"})
@@ -103,6 +106,30 @@ def preflight_without_running(session: Session, spec: TargetSpec, gpu: TargetGpu
     except WorkerError as error:
         if error.failure.status in _OF_THE_TARGET:
             raise _unusable(error, Path(session.target.path)) from error
+
+
+def refuse_uncompilable(session: Session, spec: TargetSpec, gpu: TargetGpu) -> None:
+    """Raises PreflightError, in the compiler's words, where it refuses the source in a pass at every tuning case.
+
+    What the GPU has too little of, or an older triton cannot do, is no fault of the source.
+    """
+    for mode in spec.passes:
+        refused = [_refusal(session, case, mode, gpu) for case in spec.tuning_cases]
+        if refused[0] is not None and all(refused):
+            raise PreflightError(
+                f"{spec.source} does not compile for {gpu.name}, {mode.value}: {refused[0]}",
+                next_command=f"edit {shlex.quote(spec.source)}",
+            )
+
+
+def _refusal(session: Session, case: Case, mode: Mode, gpu: TargetGpu) -> str | None:
+    """Why the compiler's front end refuses the source; None where it does not. What was asked before is stored."""
+    try:
+        (compiled,) = session.ask(offline_question(session, session.original, case, mode, gpu), CompiledAnswer).compiled
+    except WorkerError:
+        return None
+    failure = compiled.failure
+    return in_short(failure) if failure is not None and failure.startswith(_IN_THE_SOURCE) else None
 
 
 def _unusable(error: WorkerError, target_path: Path) -> PreflightError:

@@ -33,6 +33,7 @@ from warpsmith.stages.preflight import (
     preflight_launches,
     preflight_source,
     preflight_without_running,
+    refuse_uncompilable,
 )
 from warpsmith.stages.probing import probe_settings
 from warpsmith.stages.session import Session
@@ -46,6 +47,7 @@ STEPS, PREDICTED_STEPS = 6, 3
 def profile(session: Session) -> Profile:
     """Runs stage 1 and writes profile.json and profile.md. Raises PreflightError, WorkerError."""
     session.progress.step("pre-flight", 1, of=_steps(session))
+    session.progress.note("loading the target")
     spec = session.describe()
     _settle_goal(session, spec)
     preflight_files(session.root, spec)
@@ -100,10 +102,12 @@ def _predict(session: Session, spec: TargetSpec, audit: SourceAudit) -> tuple[Ev
     Launches that cannot be had without a GPU are a reason in the compilation, and no error.
     """
     gpu = gpu_of(session.request)
-    device = predicted_facts(gpu, **asdict(software(session)))
+    device = predicted_facts(gpu, **asdict(software(session, gpu)))
+    session.progress.note(f"compiling the first call for {gpu.name}")
     preflight_without_running(session, spec, gpu)
     session.progress.step(f"compiling for {gpu.name}", 2, of=_steps(session))
     offline = compile_offline(session, spec, session.original, gpu)
+    refuse_uncompilable(session, spec, gpu)
     session.progress.step("what each launch setting changes of the code", 3, of=_steps(session))
     probes = probe_settings(session, session.bench(spec, device), audit, offline.launches, gpu)
     evidence = Evidence(
@@ -114,6 +118,7 @@ def _predict(session: Session, spec: TargetSpec, audit: SourceAudit) -> tuple[Ev
         timings=(),
         probes=probes,
         device_notes=device_notes(gpu, device, None),
+        notes=offline.notes,
     )
     return evidence, offline
 

@@ -32,12 +32,12 @@ RECORDED = "recorded"
 
 
 def recording_to_replay(
-    root: Path, target_path: Path, kernel: str, device: str, *, to_bench: bool = False, to_predict: bool = False
+    root: Path, target_path: Path, kernel: str, device: str, *, to_bench: bool = False
 ) -> Recording | None:
     """What a new run replays; None where a GPU measures. "auto" replays where there is no GPU.
 
     `to_bench` is for the source as it lies there: a demonstration, which ends with the winner in place, is no way to
-    that. `to_predict` is for a profile that can do without either, and looks itself at what needs no GPU to be seen.
+    that, and what needs no GPU to be seen is looked at first. A run's first stage has a prediction for that.
     Raises Unavailable where there is neither, or where source or target are not those of the recording.
     """
     if device != RECORDED and (device != "auto" or choose("auto") is not None):
@@ -47,7 +47,7 @@ def recording_to_replay(
     if recording is None:
         missing, next_command = f"no recording of {kernel} in {recorded.directory}", "warpsmith doctor"
         if device != RECORDED:
-            if not to_predict:
+            if to_bench:
                 preflight_without_gpu(root, target_path)
             missing = f"no GPU here ({gpus().reason or 'NVML lists none'}), and {missing}"
         if device != RECORDED and not to_bench:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,7 +18,14 @@ from warpsmith.device.builds import require_nvidia
 from warpsmith.device.known_gpus import known_gpu
 from warpsmith.project.apply import clear, revert
 from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
-from warpsmith.stages.checkpoints import REVERTED, changed_source, expect_own_winner, is_applying, state_of
+from warpsmith.stages.checkpoints import (
+    ON_A_GPU,
+    REVERTED,
+    changed_source,
+    expect_own_winner,
+    is_applying,
+    state_of,
+)
 from warpsmith.stages.prediction import DEFAULT_GPU
 from warpsmith.stages.recording import recording_to_replay
 from warpsmith.stages.session import gpu_for
@@ -61,9 +69,11 @@ def answering(root: Path, target_path: Path, kernel: str, options: Options, *, t
     device = options.device or "auto"
     to_predict = to_predict and device == "auto"
     try:
-        recording = recording_to_replay(root, target_path, kernel, device, to_predict=to_predict)
+        recording = recording_to_replay(root, target_path, kernel, device)
     except Unavailable as error:
         if not to_predict:
+            if is_prediction(Workspace(root, kernel)):  # which is all that can be had here
+                raise Unavailable(error.message, next_command=f"{ON_A_GPU}: warpsmith run {kernel}") from error
             raise
         require_nvidia()
         gpu = known_gpu(options.target_gpu or DEFAULT_GPU)
@@ -73,22 +83,31 @@ def answering(root: Path, target_path: Path, kernel: str, options: Options, *, t
     return Answering(recording)
 
 
-def begin(workspace: Workspace, kernel: str, options: Options, by: Answering = Answering()) -> Request:
+def begin(
+    workspace: Workspace,
+    kernel: str,
+    options: Options,
+    by: Answering = Answering(),
+    tell: Callable[[str], None] = lambda text: None,
+) -> Request:
     """The unfinished run's request, or a new one; a finished run moves to history first, and so does a prediction,
-    unless the same is predicted again.
+    unless the same would be predicted again. What moves, and why a prediction does, is told.
 
     `by` is what answers a new run. One that replays is asked what the recorded run was asked.
 
     Raises UsageError where the options contradict an unfinished run.
     """
+    why = None
     if not options.fresh and state_of(workspace) not in (RunState.NEW, RunState.DONE):
         begun = read_document(workspace.request, Request)
         if not begun.predicted:
             return _resumed(workspace, kernel, options)
-        if by.predicted_for == begun.target_gpu and _would_be_the_same(workspace, begun, options):
+        if (why := _why_not_the_same(workspace, begun, options, by)) is None:
             return begun
     take_back_unproven(workspace)
-    archive(workspace)
+    what = _told_of(workspace)
+    if (past := archive(workspace)) is not None:
+        tell(f"{what} is kept in {workspace.relative(past)}" + (f": {why}" if why else ""))
     now = datetime.now(timezone.utc)
     request = Request.model_validate(
         {
@@ -104,6 +123,11 @@ def begin(workspace: Workspace, kernel: str, options: Options, by: Answering = A
     write_document(workspace.request, request)
     workspace.log("begun", run_id=request.run_id)
     return request
+
+
+def is_prediction(workspace: Workspace) -> bool:
+    """Whether the run that is there has a profile of nothing that was run, and no more."""
+    return workspace.request.is_file() and read_document(workspace.request, Request).predicted
 
 
 def take_back_unproven(workspace: Workspace) -> None:
@@ -137,12 +161,30 @@ def _as_recorded(recording: Recording) -> dict[str, object]:
     return {**asked, "recording": recording.reference}
 
 
-def _would_be_the_same(workspace: Workspace, begun: Request, options: Options) -> bool:
-    """Whether a prediction is still one of the source as it is, and of what is asked for now."""
+def _told_of(workspace: Workspace) -> str:
+    if not is_prediction(workspace):
+        return "the run before"
+    return f"the prediction for {read_document(workspace.request, Request).target_gpu}"
+
+
+def _why_not_the_same(workspace: Workspace, begun: Request, options: Options, by: Answering) -> str | None:
+    """Why a prediction is not what would be predicted now, by source, target and tests as they are; else None."""
+    if by.predicted_for is None:
+        return "the kernel is measured now" if by.recording is None else "a recording is replayed now"
+    if by.predicted_for != begun.target_gpu:
+        return f"{by.predicted_for} is asked for now"
     asked = {name: value for name, value in options.given().items() if name != "autonomous"}
-    if workspace.profile.is_file() and changed_source(workspace) is not None:
-        return False
-    return all(getattr(begun, name) == value for name, value in asked.items())
+    if different := [name for name, value in asked.items() if getattr(begun, name) != value]:
+        return f"another {', '.join(different)} is asked for now"
+    if not workspace.profile.is_file():
+        return None
+    if (source := changed_source(workspace)) is not None:
+        return f"{source} was changed"
+    if not workspace.guarded.is_file():
+        return f"{workspace.relative(workspace.guarded)} was deleted"
+    from warpsmith.stages.guarding import changes_since  # slow to load: it reaches the templates
+
+    return ", ".join(changes_since(workspace, begun.run_id)) or None
 
 
 def _resumed(workspace: Workspace, kernel: str, options: Options) -> Request:
