@@ -142,8 +142,9 @@ def no_ncu(question: Count) -> Counters:
 
 
 def kernels_of_a_call(question: MeasureDurations) -> Durations:
-    """Each kernel that the mode launches, 10 µs long."""
-    kernels = tuple(KernelDuration(name=name, samples_us=(10.0,) * 3) for name in KERNELS[question.mode])
+    """What zeroes the partial sums before a pass backward, then each kernel that the mode launches, 10 µs long."""
+    zeroing = () if question.mode is Mode.FORWARD else ("Memset (Device)",)
+    kernels = tuple(KernelDuration(name=name, samples_us=(10.0,) * 3) for name in (*zeroing, *KERNELS[question.mode]))
     return Durations(case=question.case, mode=question.mode, kernels=kernels)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from simulated_gpu import REPOSITORY, TARGET_FILE, SimulatedGpu
 
@@ -103,7 +106,9 @@ class Run:
         return Session(self.root, load_config(self.root), self.workspace, request, worker, target, self.told)
 
     def profile(self) -> Profile:
-        return profile(self.session())
+        """Measures its ceilings itself: those of another simulated GPU would have been read at another time."""
+        with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"WARPSMITH_CACHE": cache}):
+            return profile(self.session())
 
     def optimize(self) -> SearchResult:
         return optimize(self.session())
