@@ -68,7 +68,7 @@ class Exhausted(Document):
     """Every runnable choice of settings timed at one case and pass, and what the search chose from the same space.
 
     `timings` are the exhaustive search's; `last` is its best few, the search's choice and the original side by side.
-    Device times are of all samples that each search took.
+    Device times are of all samples that each search took. `n_distinct` counts the different machine codes and grids.
     """
 
     kernel: str
@@ -79,6 +79,7 @@ class Exhausted(Document):
     device: DeviceFacts
     n_settings: int
     n_runnable: int
+    n_distinct: int
     exhaustive_device_time_ms: float
     search_device_time_ms: float
     chosen: Settings

@@ -139,7 +139,7 @@ def _comparison(each: Exhausted) -> Cells:
         each.kernel,
         each.mode.value,
         quantities.case_label(each.case.name),
-        f"{each.n_runnable} of {each.n_settings}",
+        f"{each.n_runnable} of {each.n_settings}, {each.n_distinct} distinct",
         _time(median_ms(each.last, ORIGINAL).value),
         f"{_time(median_ms(each.last, best).value)}, {best}",
         f"{_time(median_ms(each.last, CHOSEN).value)}, {label(each.chosen)}",

@@ -1,0 +1,161 @@
+"""What is made of tuned kernels whose figures are known: claims, page and plot. Needs no GPU."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsmith.contracts.case import Case, DType, Mode, Role
+from warpsmith.contracts.device import DeviceFacts
+from warpsmith.contracts.measurement import ORIGINAL, Block, Timing, TimingMethod
+from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.variant import VariantStatus
+from warpsmith.contracts.verdict import CaseSpeedup, Interval, Outcome, Verdict
+from warpsmith.workspace.documents import read_document
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmark"))
+
+from tuning.claims import (  # noqa: E402
+    CHOSEN,
+    EXHAUSTIVE,
+    as_good_as_exhaustive,
+    known_gains,
+    known_gains_found,
+    none_slower,
+)
+from tuning.kept import Exhausted, SweptPass, Tuned, exhausted_path, tuned_path, write_kept  # noqa: E402
+from tuning.summary import write_summary  # noqa: E402
+from tuning.tally import Tally, device_time_ms  # noqa: E402
+
+KNOWN = known_gains()
+GEGLU = "4096x16384-bf16"
+
+
+@pytest.fixture(scope="module")
+def device() -> DeviceFacts:
+    return read_document(ROOT / "optimization" / "rms_norm" / "profile.json", Profile).device
+
+
+def speedup(case: str, value: float, *, mode: Mode = Mode.FORWARD, regressed: bool = False) -> CaseSpeedup:
+    interval = Interval(value=value, low=value - 0.01, high=value + 0.01)
+    return CaseSpeedup(
+        case=case, role=Role.TUNING, mode=mode, baseline_ms=0.146, variant_ms=0.146 / value, speedup=interval,
+        regression_p=0.001 if regressed else 1.0, regressed=regressed,
+    )  # fmt: skip
+
+
+def tuned(device: DeviceFacts, *cases: CaseSpeedup, kernel: str = "liger_geglu") -> Tuned:
+    verdict = Verdict(
+        outcome=Outcome.ACCEPTED, reasons=("faster",), goal_mode=Mode.FULL, cases=cases,
+        goal=Interval(value=1.1, low=1.09, high=1.11),
+    )  # fmt: skip
+    return Tuned(
+        kernel=kernel, of="liger-kernel 0.8.5", elapsed_s=61.0, device=device, noise_floor=0.001,
+        status=VariantStatus.JUDGED, changes=("geglu_forward: n_cols 16384: num_warps=32",), diff="+ a table",
+        passes=(), verdict=verdict,
+    )  # fmt: skip
+
+
+def timing(**ms: float) -> Timing:
+    blocks = tuple(
+        Block(contender=name, round=round_, samples_ms=(each, each)) for round_ in range(4) for name, each in ms.items()
+    )
+    case = Case(axes={"M": 4096, "N": 16384}, dtype=DType.BFLOAT16, role=Role.TUNING)
+    return Timing(
+        case=case, mode=Mode.FORWARD, method=TimingMethod.GRAPH, calls_per_sample=10, input_sets=2,
+        same_addresses=True, blocks=blocks,
+    )  # fmt: skip
+
+
+def exhausted(device: DeviceFacts, *, chosen_ms: float, search_ms: float) -> Exhausted:
+    last = timing(**{ORIGINAL: 0.146, CHOSEN: chosen_ms, EXHAUSTIVE: 0.116})
+    return Exhausted(
+        kernel="liger_geglu", of="liger-kernel 0.8.5", case=last.case, mode=Mode.FORWARD, jit_function="_kernel",
+        device=device, n_settings=30, n_runnable=28, n_distinct=7, exhaustive_device_time_ms=1000.0,
+        search_device_time_ms=search_ms, chosen={"_kernel.num_warps": 32}, timings=(), last=last,
+    )  # fmt: skip
+
+
+def test_a_known_gain_is_found_where_the_case_gained_as_much(device: DeviceFacts) -> None:
+    geglu = [gain for gain in KNOWN if gain.kernel == "liger_geglu"]
+    assert [gain.case for gain in geglu] == [GEGLU]
+    assert known_gains_found({"liger_geglu": tuned(device, speedup(GEGLU, 1.25))}, geglu).holds
+    assert known_gains_found({"liger_geglu": tuned(device, speedup(GEGLU, 1.20))}, geglu).failing
+    backward = tuned(device, speedup(GEGLU, 1.25, mode=Mode.BACKWARD))
+    assert known_gains_found({"liger_geglu": backward}, geglu).failing
+
+
+def test_a_known_gain_of_a_kernel_that_was_not_tuned_is_not_found() -> None:
+    failing = known_gains_found({}, KNOWN).failing
+    assert len(failing) == len(KNOWN)
+    assert all("was not tuned" in each for each in failing)
+
+
+def test_a_case_that_regressed_is_named(device: DeviceFacts) -> None:
+    fine, slower = speedup("2048x2048-bf16", 1.0), speedup(GEGLU, 0.9, regressed=True)
+    assert none_slower({"liger_geglu": tuned(device, fine)}).holds
+    assert [GEGLU in each for each in none_slower({"liger_geglu": tuned(device, fine, slower)}).failing] == [True]
+
+
+def test_a_variant_that_could_not_be_judged_is_no_good_news(device: DeviceFacts) -> None:
+    wrong = tuned(device).model_copy(update={"verdict": None, "status": VariantStatus.INCORRECT, "detail": "wrong"})
+    assert none_slower({"liger_geglu": wrong}).failing == ("liger_geglu: incorrect, wrong",)
+
+
+@pytest.mark.parametrize(
+    ("chosen_ms", "search_ms", "failing"), [(0.1183, 200.0, 0), (0.1184, 200.0, 1), (0.115, 201.0, 1), (0.13, 900.0, 2)]
+)
+def test_the_search_is_held_to_its_choice_and_to_its_device_time(
+    device: DeviceFacts, chosen_ms: float, search_ms: float, failing: int
+) -> None:
+    claim = as_good_as_exhaustive([exhausted(device, chosen_ms=chosen_ms, search_ms=search_ms)])
+    assert len(claim.failing) == failing
+
+
+def test_nothing_compared_is_no_success() -> None:
+    assert not as_good_as_exhaustive([]).holds
+
+
+def test_device_time_is_of_every_sample_and_call() -> None:
+    one = timing(original=0.1, other=0.3)
+    assert device_time_ms(one) == pytest.approx(4 * 2 * 10 * (0.1 + 0.3))
+
+    class Answers:
+        def ask(self, question: object) -> Timing:
+            return one
+
+        def ask_all(self, questions: list[object]) -> list[Timing]:
+            return [one for _ in questions]
+
+        def close(self) -> None: ...
+
+    tally = Tally(Answers())  # type: ignore[arg-type]
+    tally.ask(None)  # type: ignore[arg-type]
+    tally.ask_all([None, None])  # type: ignore[list-item]
+    assert tally.device_time_ms == pytest.approx(3 * device_time_ms(one))
+
+
+def test_the_page_tells_what_was_found_beside_what_is_known(device: DeviceFacts, tmp_path: Path) -> None:
+    swept = SweptPass(
+        mode=Mode.FORWARD, jit_function="_kernel", knobs=("_kernel.num_warps",), inert=(), device_time_ms=12.0,
+        stopped="the device time that was allowed is spent", readings=(),
+    )  # fmt: skip
+    kept = tuned(device, speedup(GEGLU, 1.25)).model_copy(update={"passes": (swept,)})
+    write_kept(tuned_path(tmp_path, "liger_geglu"), kept)
+    compared = exhausted(device, chosen_ms=0.117, search_ms=150.0)
+    write_kept(exhausted_path(tmp_path, "liger_geglu", Mode.FORWARD, compared.case.name), compared)
+    assert write_summary(tmp_path, ("liger_geglu", "liger_softmax"))
+    page = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "Not tuned: liger_softmax." in page
+    assert "num_warps 16 to 32 | 1.26× (146 to 116 µs) | 1.25× (146.0 µs to 116.8 µs)" in page
+    assert "the sweep of _kernel ended early" in page
+    assert "15% (150.0 ms of 1000 ms)" in page
+    assert (tmp_path / "tuned.png").stat().st_size > 10_000
+
+
+def test_nothing_tuned_makes_no_page(tmp_path: Path) -> None:
+    assert not write_summary(tmp_path, ("liger_geglu",))
+    assert list(tmp_path.iterdir()) == []
