@@ -130,6 +130,8 @@ def test_next_says_that_a_gpu_is_needed_to_go_on(predicted: Predicted, command: 
     assert f"next: {wording}" in predicted.printed
     assert all(f"{wording}" in command(predicted.root, *told).told for told in (("next", KERNEL), ("status", KERNEL)))
     assert wording in command(predicted.root, "list").told
+    (on_the_page,) = [line for line in predicted.printed.splitlines() if line.startswith("**Next**")]
+    assert wording in on_the_page.replace("`", "")
 
 
 @pytest.mark.parametrize(
