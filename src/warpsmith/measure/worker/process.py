@@ -35,7 +35,7 @@ TIME_LIMIT_S = {
     "identify": 180,
     "inspect": 240,
     "compile": 600,
-    "compile_offline": 300,
+    "compile_offline": 600,
     "check": 600,
     "time": 300,
     "memory": 600,
