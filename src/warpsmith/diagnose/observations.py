@@ -15,6 +15,7 @@ from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import tail_share
 from warpsmith.diagnose.places import places, row_loops, sites
 from warpsmith.diagnose.probes import inert_knobs
+from warpsmith.diagnose.roofline import least_ms
 from warpsmith.diagnose.rules import TAIL
 from warpsmith.diagnose.scaling import bends, largest_size
 from warpsmith.diagnose.work import main_launch
@@ -30,6 +31,7 @@ def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Se
     """Sentences, the most telling first."""
     passes = [m for m in modes if m.mode is not Mode.FULL] or list(modes)
     return (
+        *_claims_too_much(evidence, modes, baselines),
         *_slowest(evidence, passes, baselines),
         *_whole_in_backward(evidence, modes, baselines),
         *_most_headroom(evidence, passes, baselines),
@@ -40,6 +42,23 @@ def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Se
         *_tails(evidence, passes),
         *_inert(evidence.probes),
     )
+
+
+def _claims_too_much(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
+    """Once, with the place at which it claims most."""
+    found = [
+        (least / place.time_ms, f"{m.mode.value} at {place.case.name}")
+        for m in modes
+        for place in places(m.mode, evidence, baselines)
+        if place.claims_too_much and (least := least_ms(place.cost, place.case.dtype, evidence.device))
+    ]
+    if found:
+        times, where = max(found)
+        others = f" (and it is so at {len(found) - 1} more of the tuning cases and modes)" if len(found) > 1 else ""
+        yield (
+            "the cost model claims more work than the time allows: check cost(); the least work of "
+            f"{where} would take {times:.3g} times as long at the ceiling{others}"
+        )
 
 
 def _slowest(evidence: Evidence, passes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
