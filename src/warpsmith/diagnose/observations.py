@@ -25,6 +25,8 @@ from warpsmith.verdict.statistics import geometric_mean
 FASTER = 1.02
 #: Chosen: backward that takes this share of the whole call's time leaves no room for a pass forward.
 WHOLE = 0.95
+#: Chosen: so much longer apart than together is more than caches explain.
+APART = 1.15
 
 
 def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> tuple[str, ...]:
@@ -80,6 +82,13 @@ def _whole_in_backward(
     shared = [(at[Mode.BACKWARD][name], whole) for name, whole in at[Mode.FULL].items() if name in at[Mode.BACKWARD]]
     backward_us = math.fsum(p.case.weight * p.time_us for p, _ in shared)
     full_us = math.fsum(p.case.weight * p.time_us for _, p in shared)
+    by_name = {p.case.name: p for p in places(Mode.FORWARD, evidence, baselines)}
+    forward_us = math.fsum(p.case.weight * by_name[p.case.name].time_us for _, p in shared if p.case.name in by_name)
+    if shared and WHOLE * full_us > backward_us and forward_us + backward_us >= APART * full_us:
+        yield (
+            f"forward and backward apart take {(forward_us + backward_us) / full_us:.2f} times as long as the whole "
+            "call: run by itself backward makes a part of the pass forward again, which is in no call; judge by full"
+        )
     if shared and backward_us >= WHOLE * full_us:
         yield (
             f"backward alone takes as long as the whole call ({backward_us / full_us:.0%} of its time over the tuning "
