@@ -196,3 +196,12 @@ def test_a_source_without_kernels_has_an_empty_audit() -> None:
     audit = scan("x = 1\n")
 
     assert (audit.jit_functions, audit.launches, audit.knobs, audit.opportunities) == ((), (), (), ())
+
+
+def test_a_number_of_warps_that_branches_set_is_told_by_their_test() -> None:
+    branches = "    if n_cols < 64:\n        num_warps = 16\n    else:\n        num_warps = 32\n"
+    text = ROWS.replace("    block, num_warps = _pick(n_cols)\n", f"    block, _ = _pick(n_cols)\n{branches}")
+
+    (found,) = [o for o in scan(text).opportunities if o.kind is OpportunityKind.STEPPED_WARPS]
+
+    assert found.what == "num_warps of _norm_kernel is set in the branches of `if n_cols < 64`"

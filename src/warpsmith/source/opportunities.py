@@ -128,6 +128,13 @@ def _one_program_per_sm(reading: Reading, sites: Sequence[Site]) -> Iterator[Opp
             )
 
 
+def _heuristic_told(site: Site) -> str:
+    told = str(site.expression)
+    if told.startswith("if "):
+        return f"is set in the branches of `{told.rstrip(':')}`"
+    return f"comes from a heuristic: {told}"
+
+
 def _stepped_warps(sites: Sequence[Site]) -> Iterator[Opportunity]:
     seen: set[tuple[int, str]] = set()
     for site in sites:
@@ -139,6 +146,6 @@ def _stepped_warps(sites: Sequence[Site]) -> Iterator[Opportunity]:
                 kind=OpportunityKind.STEPPED_WARPS,
                 function=host,
                 line=site.line,
-                what=f"num_warps of {site.launch.jit_name} comes from a heuristic: {site.expression}",
+                what=f"num_warps of {site.launch.jit_name} {_heuristic_told(site)}",
                 why="steps chosen by hand fit the GPU and the widths they were chosen on",
             )
