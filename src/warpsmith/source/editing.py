@@ -20,6 +20,7 @@ from warpsmith.source.layout import (
     spread,
     statements,
     with_import,
+    without_import,
 )
 
 #: (first line, column, last line, column), lines from 1, columns in characters.
@@ -46,6 +47,8 @@ class Edits:
     comments: dict[int, str] = field(default_factory=dict)
     after_imports: list[str] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
+    dropped_imports: list[str] = field(default_factory=list)
+    bare: set[Span] = field(default_factory=set)
 
     def add_after(self, statement: ast.stmt, code: str) -> None:
         _add(self.after, statement.lineno, code)
@@ -57,8 +60,11 @@ class Edits:
         """At the start of a function's body, after its docstring."""
         _add(self.entry, function.lineno, code)
 
-    def replace(self, node: ast.expr, code: str) -> None:
+    def replace(self, node: ast.expr, code: str, *, bare: bool = False) -> None:
+        """`bare` drops the parentheses around the expression; else they stay."""
         self.replaced[self.span(node)] = code
+        if bare:
+            self.bare.add(self.span(node))
 
     def add_argument(self, call: ast.Call, code: str) -> None:
         """`code` is one argument, such as "num_stages=3" or "**options"."""
@@ -67,7 +73,7 @@ class Edits:
             given.append(code)
 
     def drop_argument(self, value: ast.expr) -> None:
-        """Drops the `**value` of a call."""
+        """Drops the argument of a call whose value this is, such as that of `**value`."""
         self.dropped_arguments.add(self.span(value))
 
     def add_parameter(self, function: ast.FunctionDef, code: str) -> None:
@@ -176,7 +182,7 @@ class _Editor(cst.CSTTransformer):
         if span in self.edits.replaced:
             self._met(span[0])
             changed = cst.parse_expression(self.edits.replaced[span])
-            if original.lpar and not changed.lpar:
+            if original.lpar and not changed.lpar and span not in self.edits.bare:
                 changed = changed.with_changes(lpar=original.lpar, rpar=original.rpar)
             return changed
         if isinstance(original, cst.Call) and isinstance(updated, cst.Call) and self.edits.dropped_arguments:
@@ -192,12 +198,12 @@ class _Editor(cst.CSTTransformer):
         return updated
 
     def _without_dropped(self, original: cst.Call, updated: cst.Call) -> cst.Call:
-        """The call without the `**options` that are to go."""
-        for argument in original.args:
+        """The call without the arguments that are to go."""
+        for index, argument in reversed(list(enumerate(original.args))):
             span = self._span(argument.value)
-            if argument.star == "**" and span in self.edits.dropped_arguments:
+            if span in self.edits.dropped_arguments:
                 self._met(span[0])
-                updated = drop_argument(updated, original.args.index(argument))
+                updated = drop_argument(updated, index)
         return updated
 
     def _statement(self, original: cst.CSTNode, updated: object) -> object:
@@ -234,6 +240,8 @@ class _Editor(cst.CSTTransformer):
     def _module(self, module: cst.Module) -> cst.Module:
         for name in self.edits.imports:
             module = with_import(module, name)
+        for name in self.edits.dropped_imports:
+            module = without_import(module, name)
         if not self.edits.after_imports:
             return module
         index = after_imports_index(module.body)

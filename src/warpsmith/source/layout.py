@@ -141,9 +141,40 @@ def with_import(module: cst.Module, name: str) -> cst.Module:
         index = after_imports_index(body)
         return module.with_changes(body=[*body[:index], new, *body[index:]])
     body = _insert_before(body, first, new)
-    blank = [cst.EmptyLine(indent=False)]
-    body[first + 1] = body[first + 1].with_changes(leading_lines=blank)
+    following = body[first + 1]
+    commented = getattr(following, "leading_lines", ())
+    body[first + 1] = following.with_changes(leading_lines=[cst.EmptyLine(indent=False), *commented])
     return module.with_changes(body=body)
+
+
+def without_import(module: cst.Module, name: str) -> cst.Module:
+    """The module without its `import name`, as it was before `with_import`; unchanged where it has none."""
+    body: list[cst.BaseStatement] = list(module.body)
+    index = next((i for i, s in enumerate(body) if _plain_import(s) == name and _is_alone(s)), None)
+    if index is None:
+        return module
+    lines = list(getattr(body.pop(index), "leading_lines", ()))
+    if index == len(body):
+        return module.with_changes(body=body)
+    following, own = body[index], list(getattr(body[index], "leading_lines", ()))
+    if not _is_of_the_standard_library(following):
+        if index > 0 and _is_of_the_standard_library(body[index - 1]):
+            return module.with_changes(body=body)
+        if own and own[0].comment is None:
+            own = own[1:]
+    body[index] = following.with_changes(leading_lines=[*lines, *own])
+    return module.with_changes(body=body)
+
+
+def _is_alone(statement: cst.BaseStatement) -> bool:
+    """Whether a statement imports one module, under its own name."""
+    assert isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Import)
+    return len(statement.body) == len(statement.body[0].names) == 1 and statement.body[0].names[0].asname is None
+
+
+def _is_of_the_standard_library(statement: cst.BaseStatement) -> bool:
+    found = _plain_import(statement) or _from_import(statement) or ""
+    return found.split(".")[0] in sys.stdlib_module_names - {"__future__"}
 
 
 def _insert_before(body: list[cst.BaseStatement], index: int, new: cst.BaseStatement) -> list[cst.BaseStatement]:
