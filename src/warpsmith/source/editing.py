@@ -17,6 +17,7 @@ from warpsmith.source.layout import (
     after_imports_index,
     append_argument,
     drop_argument,
+    is_hugged,
     spread,
     statements,
     with_import,
@@ -189,11 +190,12 @@ class _Editor(cst.CSTTransformer):
             updated = self._without_dropped(original, updated)
         if isinstance(updated, cst.Call) and span in self.edits.arguments:
             self._met(span[0])
-            added = self.edits.arguments[span]
+            added, hugged = self.edits.arguments[span], is_hugged(updated)
             for code in added:
                 updated = append_argument(updated, code)
-            width = len(self.edits.source.split("\n")[span[2] - 1]) + sum(len(code) + 2 for code in added)
-            if span[0] == span[2] and width > LINE_LENGTH:
+            line = span[2] if span[0] == span[2] else span[2] - 1
+            width = len(self.edits.source.split("\n")[line - 1]) + sum(len(code) + 2 for code in added)
+            if width > LINE_LENGTH and (span[0] == span[2] or hugged):
                 updated = spread(updated)
         return updated
 

@@ -81,6 +81,14 @@ def spread(call: cst.Call) -> cst.Call:
     return call.with_changes(args=arguments, whitespace_before_args=inner)
 
 
+def is_hugged(call: cst.Call) -> bool:
+    """Whether a call's arguments share one line, which its parentheses are not on."""
+    spaces = [argument.comma.whitespace_after for argument in call.args if isinstance(argument.comma, cst.Comma)]
+    return isinstance(call.whitespace_before_args, cst.ParenthesizedWhitespace) and not any(
+        isinstance(space, cst.ParenthesizedWhitespace) for space in spaces
+    )
+
+
 def _inner_space(call: cst.Call) -> cst.ParenthesizedWhitespace | None:
     """The line break before an argument of a call that is spread over lines."""
     if isinstance(call.whitespace_before_args, cst.ParenthesizedWhitespace):

@@ -15,7 +15,7 @@ from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.overrides import Wording, add_override, assignment
 from warpsmith.source.places import Place, reaching_assignment
 from warpsmith.source.syntax import Scope, assigns, names_read, parameters_of, parse, walk_scope
-from warpsmith.source.table_text import Form, FromTable, look_up_call, options_code
+from warpsmith.source.table_text import Form, FromTable, fitted, look_up_call, options_code
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,11 @@ def override(edits: Edits, reading: Reading, look_up: LookUp, found: Sequence[Si
     add = edits.add_at_entry if anchor is None else edits.add_after
     where = anchor if anchor is not None else scope
     assert isinstance(where, ast.stmt)
-    add(where, f"{variable} = {given}")
+    indent = where.col_offset if anchor is not None else scope.body[0].col_offset
+    add(where, fitted(f"{variable} = {given}", indent))
     absent = [s.name for s in found if s.spot.place is Place.KEYWORD and s.name not in _own_default(s)]
     if absent:
-        add(where, options_code(options, variable, absent))
+        add(where, fitted(options_code(options, variable, absent), indent))
     for site, statement in placed:
         if site.spot.place in (Place.AFTER, Place.ENTRY):
             _put(edits, site, statement, scope, wording)
@@ -57,9 +58,9 @@ def override(edits: Edits, reading: Reading, look_up: LookUp, found: Sequence[Si
 def _put(edits: Edits, site: Site, statement: ast.stmt | None, scope: Scope, wording: Wording) -> None:
     if statement is None:
         assert isinstance(scope, ast.stmt)
-        edits.add_at_entry(scope, assignment(site, wording))
+        edits.add_at_entry(scope, fitted(assignment(site, wording), scope.body[0].col_offset))
     else:
-        edits.add_after(statement, assignment(site, wording))
+        edits.add_after(statement, fitted(assignment(site, wording), statement.col_offset))
 
 
 def _own_default(site: Site) -> frozenset[str]:

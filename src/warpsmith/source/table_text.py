@@ -7,6 +7,7 @@ our own: torch.compile guards on what a dictionary holds, so filling it would co
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
@@ -175,6 +176,26 @@ def options_code(options: str, tuned: str, names: Sequence[str]) -> str:
     """The options that only a measured launch is given; every other launch keeps Triton's own default."""
     listed = ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "")
     return f"{options} = {{name: {tuned}[name] for name in ({listed}) if name in {tuned}}}"
+
+
+def fitted(code: str, indent: int) -> str:
+    """A statement as it stands `indent` deep: one that would pass the line's end is broken as a formatter does."""
+    if indent + len(code) <= LINE_LENGTH or "\n" in code:
+        return code
+    (statement,) = ast.parse(code).body
+    value = getattr(statement, "value", None)
+    if isinstance(value, ast.DictComp):
+        head, _, inside = code.removesuffix("}").partition("{")
+        if indent + 4 + len(inside) > LINE_LENGTH:
+            inside = inside.replace(" for ", "\n    for ").replace(" if ", "\n    if ")
+        return f"{head}{{\n    {inside}\n}}"
+    if not isinstance(value, ast.Call) or value.func.end_col_offset is None:
+        return code
+    head = code[: value.func.end_col_offset]
+    given = [ast.get_source_segment(code, argument) or "" for argument in value.args]
+    if indent + 4 + len(", ".join(given)) <= LINE_LENGTH:
+        return f"{head}(\n    {', '.join(given)}\n)"
+    return "\n".join([f"{head}(", *(f"    {argument}," for argument in given), ")"])
 
 
 class FromTable:
