@@ -12,13 +12,10 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
+from warpsmith.source.call_layout import append_argument, drop_argument, fitted, is_hugged, spread
 from warpsmith.source.layout import (
     LINE_LENGTH,
     after_imports_index,
-    append_argument,
-    drop_argument,
-    is_hugged,
-    spread,
     statements,
     with_import,
     without_import,
@@ -50,6 +47,9 @@ class Edits:
     imports: list[str] = field(default_factory=list)
     dropped_imports: list[str] = field(default_factory=list)
     bare: set[Span] = field(default_factory=set)
+    #: whether a statement that passes the line's end is broken, and one that need not be broken is joined
+    fits: bool = False
+    joins: bool = False
 
     def add_after(self, statement: ast.stmt, code: str) -> None:
         _add(self.after, statement.lineno, code)
@@ -195,7 +195,7 @@ class _Editor(cst.CSTTransformer):
                 updated = append_argument(updated, code)
             line = span[2] if span[0] == span[2] else span[2] - 1
             width = len(self.edits.source.split("\n")[line - 1]) + sum(len(code) + 2 for code in added)
-            if width > LINE_LENGTH and (span[0] == span[2] or hugged):
+            if width > LINE_LENGTH and (span[0] == span[2] or (hugged and self.edits.fits)):
                 updated = spread(updated)
         return updated
 
@@ -210,6 +210,12 @@ class _Editor(cst.CSTTransformer):
 
     def _statement(self, original: cst.CSTNode, updated: object) -> object:
         line = self._line(original)
+        if (
+            (self.edits.fits or self.edits.joins)
+            and isinstance(updated, cst.SimpleStatementLine)
+            and self._has_edits(original)
+        ):
+            updated = fitted(updated, self._range(original).start.column, join=self.edits.joins)
         if isinstance(updated, cst.FunctionDef):
             updated = self._function(line, updated)
         if line in self.edits.removed:

@@ -152,7 +152,7 @@ def _write(source: str, group: Sequence[SettingsTable], name: str, form: Form, e
     ids = [f"{first.jit_function}.{n}" for n in names]
     in_host = [s for s in sites(reading) if s.launch.host_function == first.host_function]
     found = chosen(in_host, ids)
-    edits = Edits(source)
+    edits = Edits(source, fits=True)
     look_up = LookUp(name, form, first.tensor, first.axes)
     for scope in dict.fromkeys(site.launch.scope for site in found):
         override(edits, reading, look_up, [s for s in found if s.launch.scope is scope])

@@ -30,7 +30,7 @@ def without_table(text: str, name: str, *, exactly: bool = False) -> Removed:
     form = form_in(source)
     if not isinstance(table, ast.AnnAssign | ast.Assign) or table.value is None or form is None:
         return Removed(text)
-    edits = Edits(text)
+    edits = Edits(text, joins=exactly)
     edits.remove(table)
     axes: tuple[str, ...] = ()
     for node in ast.walk(source.tree):
