@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from profiling.claims import Claim
 from profiling.gains import Grid, Prediction, predictions
 from profiling.kept import Kept
+from profiling.telling import WORTH_TELLING, repeated
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import PricedOpportunity
 from warpsmith.report import quantities
@@ -16,6 +17,8 @@ from warpsmith.report.profile_view import ABOVE_CEILING, SETTINGS_MEANS, first_r
 if TYPE_CHECKING:
     from profiling.summary import Row
 
+#: Of a pass without an opportunity that is worth telling.
+NONE = f"none above {WORTH_TELLING:.1%}"
 #: A row of a table.
 Cells = Sequence[str]
 
@@ -51,8 +54,8 @@ allocated empty moves the same bytes, and stands in for it.
 same GPU, as a geometric mean over the cases. {ABOVE_CEILING}
 *Headroom* is what the ceiling would save of a call. *ncu's rule* is worked out anew from the counters, at the case that
 the profile reads the class off; a pass that has none of its own is not judged by it. Of the opportunities, the best
-of each kind, with the speed-up of that pass that the profile predicts at most.
-
+of each kind, with the speed-up of that pass that the profile predicts at most, where that is above {WORTH_TELLING:.1%}.
+{_repeated(kept)}
 ![share of the ceiling by kernel and pass, coloured by class](profiles.png)
 
 {_table(("kernel", "pass", "class", "of the ceiling", "headroom", "ncu's rule", "opportunities"), map(_pass, found))}
@@ -66,6 +69,17 @@ Settings are {SETTINGS_MEANS}.
 ## Where ncu's rule says something else
 
 {_disagreements(found)}
+"""
+
+
+def _repeated(kept: Sequence[Kept]) -> str:
+    found = [f"{each.kernel} ({ratio:.2f}×)" for each in kept if (ratio := repeated(each)) is not None]
+    if not found:
+        return ""
+    return f"""
+Forward and backward apart take much longer than the whole call of {", ".join(found)}:
+run alone, the backward pass computes again what the call computes once. That part of its headroom and of its excess
+traffic is in no call of a user, so judge these kernels by full.
 """
 
 
@@ -104,7 +118,7 @@ def _pass(row: Row) -> Cells:
         quantities.percent(row.share),
         quantities.MISSING if row.headroom_us is None else quantities.time(row.headroom_us / 1e3),
         rule if row.by_ncu in (None, row.bottleneck) else f"{rule}, differs",
-        ", ".join(map(_opportunity, row.best)) or ("those of its passes" if row.mode is Mode.FULL else "none"),
+        ", ".join(map(_opportunity, row.best)) or ("those of its passes" if row.mode is Mode.FULL else NONE),
     )
 
 
@@ -116,7 +130,8 @@ def _first(kept: Kept) -> Cells:
     profile = kept.profile
     first = first_recommendation(profile)
     if first is None:
-        left = "no strategy applies" if is_open(profile) else "nothing: stop here"
+        idle = NONE if profile.recommendations and profile.recommendations[0].lines else "no strategy applies"
+        left = idle if is_open(profile) else "nothing: stop here"
         why = profile.recommendations[0].why if profile.recommendations else "the profile recommends nothing"
         return (kept.kernel, profile.goal.value, left, quantities.MISSING, why)
     predicted = quantities.predicted_range(first.predicted_low, first.predicted_high)

@@ -12,6 +12,7 @@ from profiling.kept import Kept, read_kept
 from profiling.ncu_rule import by_ncu
 from profiling.page import page
 from profiling.plot import save_plot
+from profiling.telling import WORTH_TELLING
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Bottleneck, PricedOpportunity
 
@@ -48,10 +49,10 @@ def rows(kept: Sequence[Kept]) -> list[Row]:
 
 
 def _best(kept: Kept, mode: Mode) -> tuple[PricedOpportunity, ...]:
-    """Of each kind the one that may bring most in a mode, the largest first."""
+    """Of each kind the one that may bring most in a mode, the largest first; less than WORTH_TELLING is left out."""
     found: dict[str, PricedOpportunity] = {}
     for each in sorted(kept.profile.opportunities, key=lambda each: each.predicted_high, reverse=True):
-        if each.mode is mode:
+        if each.mode is mode and each.predicted_high > 1 + WORTH_TELLING:
             found.setdefault(each.opportunity.kind.value, each)
     return tuple(found.values())
 

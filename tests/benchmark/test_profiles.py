@@ -296,12 +296,43 @@ def test_where_no_gain_is_predicted_the_summary_names_nothing_to_do(sound: tuple
     nothing = tuple(r.model_copy(update={"predicted_high": 1.004}) for r in profile.recommendations)
     at_peak = tuple(m.model_copy(update={"bottleneck": Bottleneck.NEAR_PEAK}) for m in profile.modes)
     stuck = profile.model_copy(update={"recommendations": nothing})
+    unlisted = tuple(r.model_copy(update={"lines": ()}) for r in nothing)
     write_kept(tmp_path, kept_of(stuck, "swiglu"))
+    write_kept(tmp_path, kept_of(stuck.model_copy(update={"recommendations": unlisted}), "geglu"))
     write_kept(tmp_path, kept_of(stuck.model_copy(update={"modes": at_peak}), "softmax"))
     assert write_summary(tmp_path, profiles.KERNELS)
     told = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "| swiglu | full | no strategy applies | – | " in told
+    assert "| swiglu | full | none above 0.5% | – | " in told
+    assert "| geglu | full | no strategy applies | – | " in told
     assert "| softmax | full | nothing: stop here | – | " in told
+
+
+def test_opportunities_that_bring_next_to_nothing_are_left_out(sound: tuple[Kept, ...], tmp_path: Path) -> None:
+    profile = sound[2].profile
+    tiny = tuple(o.model_copy(update={"predicted_high": 1.005}) for o in profile.opportunities)
+    assert any(o.mode is Mode.BACKWARD for o in tiny)
+    write_kept(tmp_path, kept_of(profile.model_copy(update={"opportunities": tiny}), "swiglu"))
+    assert write_summary(tmp_path, profiles.KERNELS)
+    told = (tmp_path / "README.md").read_text(encoding="utf-8")
+    (backward,) = [line for line in told.splitlines() if line.startswith("| swiglu | backward |")]
+    assert backward.endswith("| none above 0.5% |")
+    assert "apart take much longer" not in told
+
+
+def test_a_backward_pass_that_computes_what_the_call_computes_once_is_told(
+    sound: tuple[Kept, ...], tmp_path: Path
+) -> None:
+    profile = sound[2].profile
+    slow = tuple(
+        m.model_copy(
+            update={"headrooms": tuple(h.model_copy(update={"time_ms": by * (h.time_ms or 0.0)}) for h in m.headrooms)}
+        )
+        for m, by in ((m, 3.0 if m.mode is Mode.BACKWARD else 1.0) for m in profile.modes)
+    )
+    write_kept(tmp_path, kept_of(profile.model_copy(update={"modes": slow}), "swiglu"))
+    assert write_summary(tmp_path, profiles.KERNELS)
+    told = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "apart take much longer than the whole call of swiglu (" in told
 
 
 def test_a_claim_that_does_not_hold_is_told_with_what_fails(sound: tuple[Kept, ...], tmp_path: Path) -> None:

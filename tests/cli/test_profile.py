@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command
-from simulated_run import KERNEL, SOURCE, Run, make_repository
+from simulated_run import KERNEL, SOURCE, TARGET_FILE, Run, make_repository
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import OriginKind
@@ -130,6 +130,8 @@ def test_next_says_that_a_gpu_is_needed_to_go_on(predicted: Predicted, command: 
     assert f"next: {wording}" in predicted.printed
     assert all(f"{wording}" in command(predicted.root, *told).told for told in (("next", KERNEL), ("status", KERNEL)))
     assert wording in command(predicted.root, "list").told
+    (on_the_page,) = [line for line in predicted.printed.splitlines() if line.startswith("**Next**")]
+    assert wording in on_the_page.replace("`", "")
 
 
 @pytest.mark.parametrize(
@@ -171,6 +173,18 @@ def test_a_target_that_cannot_be_loaded_is_told_and_nothing_predicted(tmp_path: 
     done = warpsmith(root, "profile", KERNEL)
     assert done.returncode == ExitCode.PREFLIGHT
     assert "the target cannot be used: import_failed" in done.stderr and "no_such_package" in done.stderr
+    assert not Workspace(root, KERNEL).profile.exists()
+
+
+def test_a_cost_that_claims_no_work_is_told_before_anything_is_compiled(tmp_path: Path) -> None:
+    root = make_repository(tmp_path)
+    nothing = "target = dataclasses.replace(target, cost=lambda case, mode: Cost(bytes_moved=0, flops=0))"
+    with (root / TARGET_FILE).open("a") as file:
+        file.write(f"\n\nimport dataclasses\n\n{nothing}\n")
+    done = warpsmith(root, "profile", KERNEL, "--quiet")
+    told = " ".join(done.stderr.split())
+    assert done.returncode == ExitCode.PREFLIGHT, told
+    assert "moves 0 bytes and does 0 operations" in told and told.endswith(f"next: edit {root / TARGET_FILE}")
     assert not Workspace(root, KERNEL).profile.exists()
 
 

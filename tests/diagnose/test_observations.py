@@ -156,9 +156,9 @@ def test_a_provider_that_ran_at_some_cases_only_is_not_compared(made: Any) -> No
 WHOLE = "backward alone takes as long as the whole call"
 
 
-def timed(made: Any, backward_ms: float, full_ms: float) -> Evidence:
+def timed(made: Any, backward_ms: float, full_ms: float, forward_ms: float = 0.05) -> Evidence:
     case = made.case(8192, 4096)
-    times = {Mode.FORWARD: 0.05, Mode.BACKWARD: backward_ms, Mode.FULL: full_ms}
+    times = {Mode.FORWARD: forward_ms, Mode.BACKWARD: backward_ms, Mode.FULL: full_ms}
     timings = [made.timing(case, mode, {"original": ms}) for mode, ms in times.items()]
     evidence: Evidence = made.evidence(made.spec(case, modes=tuple(times)), *timings)
     return evidence
@@ -168,6 +168,18 @@ def test_a_backward_pass_that_takes_what_the_whole_call_does_is_told(made: Any) 
     (said,) = [s for s in observed(timed(made, 0.97, 1.0), tuple(Mode)) if s.startswith(WHOLE)]
 
     assert said.startswith(f"{WHOLE} (97% of its time over the tuning cases): ")
+
+
+def test_a_backward_pass_that_makes_a_part_of_the_other_again_is_told_where_it_takes_less(made: Any) -> None:
+    said = [s for s in observed(timed(made, 0.9, 1.0, 0.4), tuple(Mode)) if "judge by full" in s]
+
+    assert [s.partition(":")[0] for s in said] == [
+        "forward and backward apart take 1.30 times as long as the whole call"
+    ]
+
+
+def test_passes_that_take_as_long_apart_as_together_are_no_matter(made: Any) -> None:
+    assert not [s for s in observed(timed(made, 0.7, 1.0, 0.4), tuple(Mode)) if "judge by full" in s]
 
 
 def test_a_backward_pass_that_leaves_room_for_one_forward_is_not(made: Any) -> None:

@@ -111,6 +111,24 @@ def test_there_are_no_more_programs_than_rows(made: Any) -> None:
     assert found.high_us == 0
 
 
+def test_programs_are_told_as_programs_where_each_is_a_cluster_of_blocks(made: Any) -> None:
+    opportunity, case = made.opportunity(PROGRAMS, "backward"), made.case(32768, 2048)
+    (alone,) = priced(liger(made, case, 300.0, opportunity))
+    (paired,) = priced(liger(made, case, 300.0, opportunity, code={"num_ctas": 2}))
+    (quartered,) = priced(liger(made, case, 300.0, opportunity, code={"num_ctas": 4}))
+
+    assert alone.basis.startswith("an SM holds 4 programs and has 1: ")
+    assert paired.basis.startswith("an SM holds 2 programs and has 1: ")
+    assert quartered.basis.startswith("an SM holds 1 of its programs at once (")
+
+
+def test_a_row_is_a_programs_however_many_blocks_that_has(made: Any) -> None:
+    opportunity, case = made.opportunity(PROGRAMS, "backward"), made.case(198, 4096)
+    for blocks in (1, 2):
+        (found,) = priced(liger(made, case, 20.0, opportunity, code={"num_ctas": blocks}))
+        assert "half to all of 33% of the kernel's headroom goes" in found.basis
+
+
 @pytest.mark.parametrize("shape", MEASURED_ZEROING, ids=str)
 def test_a_fill_that_was_seen_is_priced_at_its_own_time(made: Any, shape: tuple[int, int]) -> None:
     case, (zeroed_us, empty_us) = made.case(*shape), MEASURED_ZEROING[shape]

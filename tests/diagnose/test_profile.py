@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from warpsmith.contracts.audit import OpportunityKind
-from warpsmith.contracts.case import Mode
+from warpsmith.contracts.case import Case, Cost, DType, Mode
 from warpsmith.contracts.counters import CounterRow, Counters
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.launch import SettingsProbe
@@ -78,3 +78,54 @@ def test_kernel_durations_are_the_tier_where_they_were_asked(made: Any) -> None:
     durations = (made.durations(made.case(8192, 4096), Mode.FORWARD, _forward_kernel=80.0),)
 
     assert profiled(made, durations=durations).evidence_tier == "kernel durations"
+
+
+def claiming(made: Any, share: float, **changes: Any) -> Profile:
+    """Forward at this share of the copy ceiling, backward as it may be."""
+    case = changes.pop("case", made.case(32768, 4096))
+    timings = [made.timing_at(case, Mode.FORWARD, share), made.timing_at(case, Mode.BACKWARD, 0.5)]
+    return assemble(made.evidence(made.spec(case), *timings, **changes), REQUEST, ORIGIN)
+
+
+def test_a_cost_model_that_claims_more_than_the_time_allows_is_told_first_and_the_pass_not_held_against_it(
+    made: Any,
+) -> None:
+    profile = claiming(made, 40.0)
+
+    assert profile.observations[0] == (
+        "the cost model claims more work than the time allows: check cost(); the least work of forward at "
+        "32768x4096-bf16 would take 40 times as long at the ceiling"
+    )
+    forward, backward = profile.modes
+    assert (forward.share_of_ceiling, forward.headroom_us, forward.headrooms[0].share) == (None, None, None)
+    assert forward.bottleneck is not Bottleneck.NEAR_PEAK and forward.ncu_disagreement is None
+    assert backward.share_of_ceiling == pytest.approx(0.5)
+    assert [row.share_of_ceiling for row in profile.baselines] == [None, pytest.approx(0.5)]
+    assert "%" not in f"{forward.conclusion} {forward.evidence[0].observation}"
+
+
+@pytest.mark.parametrize(
+    ("share", "case"),
+    [(2.9, (32768, 4096)), (40.0, (2048, 4096))],
+    ids=["a ceiling may be slower than the kernel", "what fits L2 crosses no device memory"],
+)
+def test_a_share_that_can_be_is_told(made: Any, share: float, case: tuple[int, int]) -> None:
+    profile = claiming(made, share, case=made.case(*case))
+
+    assert profile.modes[0].bottleneck is Bottleneck.NEAR_PEAK
+    assert profile.modes[0].headrooms[0].share == pytest.approx(share)
+    assert not any("cost()" in observation for observation in profile.observations)
+
+
+def test_operations_of_float32_may_pass_the_ceiling_of_float32(made: Any) -> None:
+    case = Case(axes={"M": 32768, "N": 4096}, dtype=DType.FLOAT32)
+    spec = made.spec(case, modes=(Mode.FORWARD,))
+    costs = {case.name: {Mode.FORWARD: Cost(bytes_moved=1 << 30, flops=10**15)}}
+    timing = made.timing(case, Mode.FORWARD, {"original": 2000.0})
+    evidence = made.evidence(
+        spec.model_copy(update={"costs": costs}), timing, device=made.device(matmul_tflops={DType.FLOAT32: 50.0})
+    )
+
+    profile = assemble(evidence, REQUEST.model_copy(update={"goal": Mode.FORWARD}), ORIGIN)
+
+    assert profile.modes[0].headrooms[0].share == pytest.approx(10.0)

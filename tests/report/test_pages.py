@@ -75,7 +75,7 @@ def test_a_comparison_of_no_variants_renders() -> None:
 
 def test_a_report_tells_of_a_mode_that_was_not_timed() -> None:
     (forward, *others) = profiles.mode_profiles()
-    untimed = forward.model_copy(update={"share_of_ceiling": None, "headroom_us": None})
+    untimed = forward.model_copy(update={"share_of_ceiling": None, "headroom_us": None, "headrooms": ()})
     context = run.context(FinalOutcome.NO_IMPROVEMENT, profile=profiles.profile(modes=(untimed, *others)))
 
     assert "forward was not timed (near peak), backward at 63.0%" in render_report(context)

@@ -217,7 +217,7 @@ def test_a_predicted_page_says_first_that_nothing_was_run_and_for_which_gpu() ->
     assert "Ceilings: the data sheet's peaks, which no kernel reaches." in first_screen(profiles.predicted_profile())
     assert "| backward | **latency bound** | compiled code | 5.24 to 83.89 µs |" in page
     assert "What it brings is not predicted, as nothing was timed." in page
-    assert "`warpsmith profile rms_norm`" in page
+    assert "`warpsmith run rms_norm`" in page
     assert "approve" not in page
 
 

@@ -86,8 +86,8 @@ def test_settings_are_written_as_a_table_with_what_was_chosen_at_each_case(bench
 
     assert "_RMS_NORM_BACKWARD_SETTINGS" in proposal.source
     assert proposal.tables[0].bands == (
-        Band(width=(2048, 4096), rows=(2048, 8192), settings={"num_warps": 4, "programs_per_sm": 4}),
-        Band(width=(4097, 8192), rows=(2048, 8192), settings={"num_warps": 16, "programs_per_sm": 2}),
+        Band(ranges=((2048, 4096), (2048, 8192)), settings={"num_warps": 4, "programs_per_sm": 4}),
+        Band(ranges=((4097, 8192), (2048, 8192)), settings={"num_warps": 16, "programs_per_sm": 2}),
     )
     assert proposal.changes == (
         "rms_norm_backward: n_cols 2048 to 4096, n_rows 2048 to 8192: num_warps=4 programs_per_sm=4; "

@@ -118,8 +118,8 @@ def test_a_case_where_nothing_compiles_but_the_original_has_no_finalist_and_harm
     assert by_case[NARROW].finalists == ()
     assert by_case["8192x8192-bf16"].best[0] == {WARPS: 16, PROGRAMS: 2}
     assert settings_table(found, "N", bench.device).bands == (
-        Band(width=(2049, 4096), rows=(2048, 8192), settings={"num_warps": 4, "programs_per_sm": 4}),
-        Band(width=(4097, 8192), rows=(2048, 8192), settings={"num_warps": 16, "programs_per_sm": 2}),
+        Band(ranges=((2049, 4096), (2048, 8192)), settings={"num_warps": 4, "programs_per_sm": 4}),
+        Band(ranges=((4097, 8192), (2048, 8192)), settings={"num_warps": 16, "programs_per_sm": 2}),
     )
 
 
@@ -140,7 +140,7 @@ def test_a_forward_pass_near_its_ceiling_gets_no_band(bench: Bench) -> None:
 
 def test_the_table_is_keyed_by_the_host_variables_that_hold_width_and_rows_at_every_case(bench: Bench) -> None:
     table = settings_table(swept(bench), "N", bench.device)
-    assert (table.tensor, table.width_variable, table.rows_variable) == ("x", "n_cols", "n_rows")
+    assert (table.tensor, table.axes) == ("x", ("n_cols", "n_rows"))
     assert (table.capability, table.sm_count, table.itemsize) == ((9, 0), 132, 2)
 
 

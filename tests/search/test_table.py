@@ -18,7 +18,7 @@ def point(width: int, rows: int, *, original: float = 2.0, four: float = 1.5, ei
 
 
 def band(width: tuple[int, int], rows: tuple[int, int], num_warps: int) -> Band:
-    return Band(width=width, rows=rows, settings={"num_warps": num_warps})
+    return Band(ranges=(width, rows), settings={"num_warps": num_warps})
 
 
 def test_settings_that_are_best_everywhere_make_one_band_over_the_hull() -> None:
@@ -81,8 +81,7 @@ def test_narrowing_removes_the_bands_that_cover_the_shape_and_no_other() -> None
         sm_count=132,
         itemsize=2,
         tensor="x",
-        width_variable="n_cols",
-        rows_variable="n_rows",
+        axes=("n_cols", "n_rows"),
         bands=(band((1024, 2048), (64, 64), 4), band((2049, 4096), (64, 128), 8)),
     )
     assert narrowed(table, 4096, 128).bands == table.bands[:1]
@@ -109,10 +108,15 @@ def test_every_tuned_shape_gets_settings_within_the_tolerance_of_its_best_and_no
 ) -> None:
     table = bands(tuned)
     for each in tuned:
-        covering = [b for b in table if b.width[0] <= each.width <= b.width[1] and b.rows[0] <= each.rows <= b.rows[1]]
+        covering = [
+            b
+            for b in table
+            if all(low <= size <= high for size, (low, high) in zip((each.width, each.rows), b.ranges, strict=True))
+        ]
         assert len(covering) <= 1
         key = tuple((f"kernel.{name}", v) for b in covering for name, v in b.settings.items())
         assert each.times_ms[key] <= min(each.times_ms.values()) * (1 + TOLERANCE)
     for b in table:
-        assert min(p.width for p in tuned) <= b.width[0] <= b.width[1] <= max(p.width for p in tuned)
-        assert min(p.rows for p in tuned) <= b.rows[0] <= b.rows[1] <= max(p.rows for p in tuned)
+        (narrowest, widest), (fewest, most) = b.ranges
+        assert min(p.width for p in tuned) <= narrowest <= widest <= max(p.width for p in tuned)
+        assert min(p.rows for p in tuned) <= fewest <= most <= max(p.rows for p in tuned)

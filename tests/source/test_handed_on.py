@@ -15,13 +15,15 @@ import triton.language as tl
 @triton.jit
 def _first(x_ptr, part_ptr, n_cols, BLOCK: tl.constexpr):
     at = tl.program_id(0) * n_cols + tl.arange(0, BLOCK)
-    tl.store(part_ptr + at, tl.load(x_ptr + at) * 2)
+    x = tl.load(x_ptr + at)
+    tl.store(part_ptr + at, x * 2)
 
 
 @triton.jit
 def _second(part_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
     at = tl.program_id(0) * n_cols + tl.arange(0, BLOCK)
-    tl.store(y_ptr + at, tl.load(part_ptr + at) + 1)
+    part = tl.load(part_ptr + at)
+    tl.store(y_ptr + at, part + 1)
 
 
 """
@@ -32,7 +34,7 @@ ONE_CALL = f"def host(x, part, y):\n    {FIRST}\n    {SECOND}\n"
 def once(source: str) -> dict[str, str]:
     """By function: the lines that are said to be read or written once."""
     found = [o for o in scan(source).opportunities if o.kind is OpportunityKind.STREAM_ONCE]
-    return {o.function: o.what.partition(" in lines ")[2] for o in found}
+    return {o.function: o.what.partition(" in line")[2] for o in found}
 
 
 def intermediate(source: str) -> list[Pattern]:
@@ -47,7 +49,7 @@ def test_what_the_next_launch_loads_is_not_written_once() -> None:
 def test_an_intermediate_is_told_with_the_lines_of_both_launches() -> None:
     (said,) = intermediate(HEAD + ONE_CALL)
 
-    assert (said.function, said.lines) == ("host", (18, 19))
+    assert (said.function, said.lines) == ("host", (20, 21))
     assert said.what == "part goes through memory from _first to _second"
 
 

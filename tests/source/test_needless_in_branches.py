@@ -55,7 +55,7 @@ def test_zeroing_in_one_branch_is_found_where_one_of_two_kernels_overwrites_the_
     (found,) = needless(SOURCE)
 
     assert (found.function, found.line) == ("backward", 30)
-    assert found.what == "dx is zeroed in line 30 and _narrow_kernel or _wide_kernel only stores to it (line 13, 22)"
+    assert found.what == "dx is zeroed in line 30 and _narrow_kernel or _wide_kernel only stores to it (lines 13, 22)"
 
 
 def test_the_branches_may_stand_the_other_way_round() -> None:

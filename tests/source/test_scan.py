@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from types import ModuleType
+
 import pytest
 
 from warpsmith.contracts.audit import JitFunction, KnobKind, KnobOrigin, LaunchSite, OpportunityKind, Tier
 from warpsmith.contracts.errors import PreflightError
+from warpsmith.source import call_paths, short_rows, syntax
 from warpsmith.source.scan import scan
 
 ROWS = """\
@@ -119,12 +123,68 @@ def test_a_row_that_is_loaded_twice_is_not_streamed_once() -> None:
     (found,) = [o for o in scan(twice).opportunities if o.kind is OpportunityKind.STREAM_ONCE]
 
     assert found.line == 15  # the store alone
+    assert found.what.endswith("without an eviction policy, in line 15; what stays is loaded in line 10")
+
+
+def test_a_line_that_loads_and_stores_is_told_once() -> None:
+    row = "row * stride + cols"
+    old = ROWS.partition("        x = ")[2].partition("        total")[0]
+    doubled = ROWS.replace(f"        x = {old}", f"        tl.store(x_ptr + {row}, 2 * tl.load(p_ptr + {row}))\n")
+    doubled = doubled.replace("total += y", "total += tl.sum(total)")
+
+    (found,) = [o for o in scan(doubled).opportunities if o.kind is OpportunityKind.STREAM_ONCE]
+
+    assert " in line 13;" in found.what
 
 
 def test_a_count_that_does_not_reach_the_grid_is_no_knob() -> None:
     names = [k.name for k in scan(ROWS.replace("[(programs,)]", "[(n_rows,)]")).knobs]
 
     assert "programs_per_sm" not in names
+
+
+def many(kernels: int) -> str:
+    """Row kernels of one width, each with a host function that launches it."""
+    kernel = """
+
+@triton.jit
+def _kernel_{n}(x_ptr, stride, n_cols, BLOCK: tl.constexpr):
+    cols = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * stride + cols
+    tl.store(x_ptr + at, 2 * tl.load(x_ptr + at, mask=cols < n_cols), mask=cols < n_cols)
+
+
+def host_{n}(x):
+    _kernel_{n}[(x.shape[0],)](x, x.stride(0), x.shape[1], BLOCK=WIDTH)
+"""
+    head = "import triton\nimport triton.language as tl\n\nWIDTH = 256\n"
+    return head + "".join(kernel.format(n=n) for n in range(kernels))
+
+
+def test_the_work_of_an_audit_grows_as_its_file_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[ast.AST] = []
+
+    def counted(module: ModuleType, name: str) -> None:
+        was = getattr(module, name)
+
+        def counting(node: ast.AST) -> object:
+            looked_at.append(node)
+            return was(node)
+
+        monkeypatch.setattr(module, name, counting)
+
+    counted(call_paths, "_no_launcher")
+    for module in (syntax, short_rows):
+        counted(module, "assignments")
+
+    def work(kernels: int) -> int:
+        looked_at.clear()
+        found = scan(many(kernels)).opportunities
+        assert sum(o.kind is OpportunityKind.SHORT_ROWS for o in found) == kernels
+        assert sum(isinstance(node, ast.Module) for node in looked_at) == 1
+        return len(looked_at)
+
+    assert work(40) < 5 * work(10)
 
 
 def test_text_that_is_no_python_names_the_line() -> None:
@@ -136,3 +196,12 @@ def test_a_source_without_kernels_has_an_empty_audit() -> None:
     audit = scan("x = 1\n")
 
     assert (audit.jit_functions, audit.launches, audit.knobs, audit.opportunities) == ((), (), (), ())
+
+
+def test_a_number_of_warps_that_branches_set_is_told_by_their_test() -> None:
+    branches = "    if n_cols < 64:\n        num_warps = 16\n    else:\n        num_warps = 32\n"
+    text = ROWS.replace("    block, num_warps = _pick(n_cols)\n", f"    block, _ = _pick(n_cols)\n{branches}")
+
+    (found,) = [o for o in scan(text).opportunities if o.kind is OpportunityKind.STEPPED_WARPS]
+
+    assert found.what == "num_warps of _norm_kernel is set in the branches of `if n_cols < 64`"

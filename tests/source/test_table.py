@@ -57,14 +57,13 @@ def table(*bands: Band, gpu: tuple[tuple[int, int], int] = H200, itemsize: int =
         sm_count=gpu[1],
         itemsize=itemsize,
         tensor="x",
-        width_variable="n_cols",
-        rows_variable="n_rows",
+        axes=("n_cols", "n_rows"),
         bands=bands,
     )
 
 
 def band(**settings: int) -> Band:
-    return Band(width=(1024, 2048), rows=(64, 4096), settings=settings)
+    return Band(ranges=((1024, 2048), (64, 4096)), settings=settings)
 
 
 TABLE = table(band(num_warps=16, num_stages=2, programs_per_sm=4))

@@ -41,6 +41,16 @@ def test_an_unfinished_profile_is_gone_on_with(run: Run) -> None:
     assert step_of(run) == (RunState.PROFILE, "warpsmith profile rms_norm", False)
 
 
+def test_an_unfinished_prediction_is_gone_on_with_for_its_gpu(run: Run) -> None:
+    run.ask_for(predicted=True, target_gpu="NVIDIA B200")
+    assert step_of(run) == (RunState.PROFILE, "warpsmith profile rms_norm --target-gpu 'NVIDIA B200'", False)
+
+
+def test_an_unfinished_profile_that_another_gpu_is_compiled_for_beside_needs_no_name_of_it(run: Run) -> None:
+    run.ask_for(target_gpu="NVIDIA B200")
+    assert step_of(run) == (RunState.PROFILE, "warpsmith profile rms_norm", False)
+
+
 def test_an_interactive_run_walks_from_gate_to_gate(optimized: Run) -> None:
     optimized.ask_for(autonomous=False)
     comparison = read_document(optimized.workspace.search_result, SearchResult)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ from simulated_gpu import CASES, killed_by_torch
 from simulated_kernel import BACKWARD, FORWARD
 from simulated_run import KERNEL_TESTS, SOURCE, TARGET_FILE, Run
 
-from warpsmith.contracts.case import Mode
+from warpsmith.contracts.case import Cost, Mode
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.mutants import MutantCheck
 from warpsmith.contracts.profile import Bottleneck, Profile
-from warpsmith.measure.worker.protocol import Time, WorkerError
+from warpsmith.contracts.target import TargetSpec
+from warpsmith.measure.worker.protocol import Describe, Time, WorkerError
 from warpsmith.stages import profiler
 from warpsmith.workspace.documents import read_document
 
@@ -158,6 +160,28 @@ def test_a_target_that_cannot_be_loaded_says_why_and_which_file_to_edit(run: Run
     error = refused(run)
     assert error.message == "the target cannot be loaded: bad_target: must define `target = Target(...)`"
     assert error.next_command == f"edit {run.root / TARGET_FILE}"
+
+
+def test_a_cost_model_that_claims_too_much_is_told_once_on_the_page_and_no_share_by_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_it_is = run.gpu._describe
+
+    def claiming(question: Describe) -> TargetSpec:
+        spec = as_it_is(question)
+        costs = {
+            case: {mode: Cost(bytes_moved=1000 * cost.bytes_moved, flops=cost.flops) for mode, cost in by.items()}
+            for case, by in spec.costs.items()
+        }
+        return spec.model_copy(update={"costs": costs})
+
+    monkeypatch.setattr(run.gpu, "_describe", claiming)
+    profile = run.profile()
+    page = run.workspace.profile_page.read_text()
+    assert page.count("the cost model claims more work than the time allows: check cost()") == 1
+    assert max(float(share) for share in re.findall(r"([0-9.]+)%", page)) <= 100
+    assert {m.share_of_ceiling for m in profile.modes} == {None}
+    assert "stop here" not in page and "Nothing is predicted" in page
 
 
 def test_tests_that_are_not_there_are_named(run: Run) -> None:

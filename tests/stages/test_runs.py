@@ -248,6 +248,24 @@ def test_with_neither_a_gpu_nor_a_recording_a_hopper_is_predicted_for_unless_ano
 
 
 @pytest.mark.usefixtures("no_gpu")
+def test_where_no_gpu_is_named_the_prediction_that_is_there_stays(prediction: Run) -> None:
+    prediction.ask_for(predicted=True, target_gpu=B200)
+    before = read_document(prediction.workspace.request, Request)
+    by = answering_in(prediction.root, Options())
+    assert by.predicted_for == B200
+    assert begin(prediction.workspace, KERNEL, Options(), by) == before
+    assert prediction.workspace.past() == ()
+    assert answering_in(prediction.root, Options(target_gpu=H100)).predicted_for == H100
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_a_fresh_prediction_forgets_for_which_gpu_the_last_one_was(prediction: Run) -> None:
+    prediction.ask_for(predicted=True, target_gpu=B200)
+    found = answering_in(prediction.root, Options(fresh=True))
+    assert found.predicted_for is not None and found.predicted_for.startswith("NVIDIA H")
+
+
+@pytest.mark.usefixtures("no_gpu")
 @pytest.mark.parametrize("device", ["recorded", "0"])
 def test_a_device_that_is_named_is_never_predicted_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str

@@ -103,7 +103,8 @@ class Headroom(Contract):
 class ModeProfile(Contract):
     """One mode's diagnosis over its tuning cases. `headroom_us` is what the ceiling would save of a call, weighted.
 
-    Where nothing was timed, `share_of_ceiling` and `headroom_us` are None and the class is a prediction.
+    Where nothing was timed, `share_of_ceiling` and `headroom_us` are None and the class is a prediction. They are None
+    too where the cost model claims more work than the time allows, which an observation tells.
     """
 
     mode: Mode

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, EvidenceTier, LaunchOverhead, ModeProfile
 from warpsmith.diagnose.code_signals import emptiest_grid, resident_share
-from warpsmith.diagnose.conclusion import conclusion, launch_bound_told, predicted_conclusion
+from warpsmith.diagnose.conclusion import NOT_HELD, conclusion, launch_bound_told, predicted_conclusion
 from warpsmith.diagnose.counted import counted_bytes
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.headroom import headroom_us, headrooms, share_of_ceiling
@@ -37,17 +37,19 @@ def classify(
     at = places(mode, evidence, baselines)
     if not at:
         raise ValueError(f"{mode.value}: the original has no timed tuning case with a measured ceiling")
-    share, place = share_of_ceiling(at), telling(at)
+    known, place = not any(each.claims_too_much for each in at), telling(at)
+    share = share_of_ceiling(at) if known else None
     looping = loops_over_rows(place, evidence)
     seen = throughputs(place, evidence)
     waves = None if mostly_library(place, evidence) else place.waves
     found = class_of(share, seen, waves, looping)
-    told = (conclusion(found, at, place, seen, evidence), launch_bound_told(at, overheads))
+    held = conclusion(found, at, place, seen, evidence) if known else NOT_HELD
+    told = (held, launch_bound_told(at, overheads))
     return ModeProfile(
         mode=mode,
         bottleneck=found,
         share_of_ceiling=share,
-        headroom_us=headroom_us(at),
+        headroom_us=headroom_us(at) if known else None,
         evidence=evidence_rows(at, place, seen, looping, evidence),
         ncu_disagreement=_ncu_disagreement(found, share, place, seen) if place.rows and seen.by_ncu else None,
         tier=_tier(place, seen),
@@ -91,11 +93,12 @@ def _tier(place: Place, seen: Throughputs) -> EvidenceTier:
     return EvidenceTier.DURATIONS if place.durations else EvidenceTier.TIMINGS
 
 
-def _ncu_disagreement(found: Bottleneck, share: float, place: Place, seen: Throughputs) -> str | None:
+def _ncu_disagreement(found: Bottleneck, share: float | None, place: Place, seen: Throughputs) -> str | None:
     """What ncu's rule says of the same launches, and why our class is another; None where they agree."""
     theirs = by_throughput(seen)
     if theirs is found:
         return None
+    assert share is not None or found is Bottleneck.GRID_TOO_SMALL  # by nothing else than that or nearness they differ
     said = (
         f"ncu's rule reads compute {seen.compute_pct:.0f}% and memory {seen.memory_pct:.0f}% at {place.case.name} and "
         f"says {theirs.value.replace('_', '-')}"

@@ -32,6 +32,9 @@ CLASS_TOLD = {
     Bottleneck.BALANCED: "balanced",
 }
 
+#: What is concluded where the share of the ceiling is not known.
+NOT_HELD = "How near it comes to its ceiling is not known: see the first observation."
+
 
 def conclusion(found: Bottleneck, at: Sequence[Place], place: Place, seen: Throughputs, evidence: Evidence) -> str:
     """Of a mode that was timed: the class by which figures, and what is left to win."""

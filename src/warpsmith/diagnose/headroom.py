@@ -14,13 +14,16 @@ from warpsmith.verdict.statistics import geometric_mean
 
 
 def headrooms(at: Sequence[Site], device: DeviceFacts) -> tuple[Headroom, ...]:
-    """One for each case that has a ceiling. Of a site that was not timed: the least time alone."""
+    """One for each case that has a ceiling. Of a site that was not timed, the least time alone; of one whose cost model
+    claims too much, no share.
+    """
     found: list[Headroom] = []
     for site in at:
         least = least_ms(site.cost, site.case.dtype, device)
         if least is None:
             continue
         timed = site if isinstance(site, Place) else None
+        held = timed if timed and not timed.claims_too_much else None
         found.append(
             Headroom(
                 case=site.case.name,
@@ -30,8 +33,8 @@ def headrooms(at: Sequence[Site], device: DeviceFacts) -> tuple[Headroom, ...]:
                 least_bytes=site.cost.bytes_moved,
                 flops=site.cost.flops,
                 time_ms=timed.time_ms if timed else None,
-                share=timed.share if timed else None,
-                headroom_us=timed.headroom_us if timed else None,
+                share=held.share if held else None,
+                headroom_us=held.headroom_us if held else None,
                 counted_bytes=counted_bytes(site.rows),
             )
         )

@@ -15,6 +15,7 @@ from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import tail_share
 from warpsmith.diagnose.places import places, row_loops, sites
 from warpsmith.diagnose.probes import inert_knobs
+from warpsmith.diagnose.roofline import least_ms
 from warpsmith.diagnose.rules import TAIL
 from warpsmith.diagnose.scaling import bends, largest_size
 from warpsmith.diagnose.work import main_launch
@@ -24,12 +25,15 @@ from warpsmith.verdict.statistics import geometric_mean
 FASTER = 1.02
 #: Chosen: backward that takes this share of the whole call's time leaves no room for a pass forward.
 WHOLE = 0.95
+#: Chosen: so much longer apart than together is more than caches explain.
+APART = 1.15
 
 
 def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> tuple[str, ...]:
     """Sentences, the most telling first."""
     passes = [m for m in modes if m.mode is not Mode.FULL] or list(modes)
     return (
+        *_claims_too_much(evidence, modes, baselines),
         *_slowest(evidence, passes, baselines),
         *_whole_in_backward(evidence, modes, baselines),
         *_most_headroom(evidence, passes, baselines),
@@ -40,6 +44,23 @@ def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Se
         *_tails(evidence, passes),
         *_inert(evidence.probes),
     )
+
+
+def _claims_too_much(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
+    """Once, with the place at which it claims most."""
+    found = [
+        (least / place.time_ms, f"{m.mode.value} at {place.case.name}")
+        for m in modes
+        for place in places(m.mode, evidence, baselines)
+        if place.claims_too_much and (least := least_ms(place.cost, place.case.dtype, evidence.device))
+    ]
+    if found:
+        times, where = max(found)
+        others = f" (and it is so at {len(found) - 1} more of the tuning cases and modes)" if len(found) > 1 else ""
+        yield (
+            "the cost model claims more work than the time allows: check cost(); the least work of "
+            f"{where} would take {times:.3g} times as long at the ceiling{others}"
+        )
 
 
 def _slowest(evidence: Evidence, passes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
@@ -61,6 +82,13 @@ def _whole_in_backward(
     shared = [(at[Mode.BACKWARD][name], whole) for name, whole in at[Mode.FULL].items() if name in at[Mode.BACKWARD]]
     backward_us = math.fsum(p.case.weight * p.time_us for p, _ in shared)
     full_us = math.fsum(p.case.weight * p.time_us for _, p in shared)
+    by_name = {p.case.name: p for p in places(Mode.FORWARD, evidence, baselines)}
+    forward_us = math.fsum(p.case.weight * by_name[p.case.name].time_us for _, p in shared if p.case.name in by_name)
+    if shared and WHOLE * full_us > backward_us and forward_us + backward_us >= APART * full_us:
+        yield (
+            f"forward and backward apart take {(forward_us + backward_us) / full_us:.2f} times as long as the whole "
+            "call: run by itself backward makes a part of the pass forward again, which is in no call; judge by full"
+        )
     if shared and backward_us >= WHOLE * full_us:
         yield (
             f"backward alone takes as long as the whole call ({backward_us / full_us:.0%} of its time over the tuning "

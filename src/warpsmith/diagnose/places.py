@@ -18,7 +18,7 @@ from warpsmith.contracts.profile import Baseline
 from warpsmith.diagnose.counted import COMPUTE_PCT, MEMORY_PCT, average, most_waves
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import Occupancy, occupancy
-from warpsmith.diagnose.roofline import bandwidth_share, compute_share
+from warpsmith.diagnose.roofline import bandwidth_share, claims_too_much, compute_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,15 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True)
 class Place(Site):
-    """A site at which the original was timed. `share` is of the ceiling, and above 1 where data stays in L2."""
+    """A site at which the original was timed. `share` is of the ceiling, and above 1 where data stays in L2.
+
+    Where the cost model claims more work than the time allows, the share is not known, and taken to be 1.
+    """
 
     baseline: Baseline
     time_ms: float
     share: float
+    claims_too_much: bool = False
 
     @property
     def time_us(self) -> float:
@@ -113,10 +117,13 @@ def places(mode: Mode, evidence: Evidence, baselines: Sequence[Baseline]) -> tup
     found: list[Place] = []
     for row in baselines:
         wanted = row.provider == ORIGINAL and row.mode is mode and row.role is Role.TUNING
-        if not wanted or row.time_ms is None or row.share_of_ceiling is None:
+        if not wanted or row.time_ms is None:
             continue
-        site = _site(evidence.spec.case(row.case), mode, evidence)
-        found.append(Place(**vars(site), baseline=row, time_ms=row.time_ms.value, share=row.share_of_ceiling))
+        site, time_ms = _site(evidence.spec.case(row.case), mode, evidence), row.time_ms.value
+        too_much = claims_too_much(site.cost, time_ms, site.case.dtype, evidence.device)
+        share = 1.0 if too_much else row.share_of_ceiling
+        if share is not None:
+            found.append(Place(**vars(site), baseline=row, time_ms=time_ms, share=share, claims_too_much=too_much))
     return tuple(found)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
+from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.profile import Bottleneck
 from warpsmith.diagnose.call import Call
 from warpsmith.diagnose.kernels import LEAST_US
@@ -107,22 +108,26 @@ def _programs(opportunity: Opportunity, call: Call) -> Gain:
     """
     pairs = call.launches_of(opportunity)
     looping = [pair for pair in pairs if pair[0].jit_function in call.loops] or pairs
-    more = [(_times_more(found, call.rows), record, found) for record, found in looping if found.waves]
+    more = [(_times_more(record, found, call.rows), record, found) for record, found in looping if found.waves]
     if not more:
         return Gain(0.0, 0.0, "no launch of it is known, so that what an SM can hold is not either")
     times, record, found = max(more, key=lambda each: each[0])
+    fit = found.blocks_per_sm / record.compiled.num_ctas
     if times <= 1:
-        full = f"an SM holds {found.blocks_per_sm} of its programs at once ({found.limiter}), and has them"
+        full = f"an SM holds {fit:.3g} of its programs at once ({found.limiter}), and has them"
         return Gain(0.0, 0.0, f"{full}: more of them make another wave")
     part = (1 - 1 / times) * (0.5 if record.compiled.spills else 1.0)
     high = part * call.headroom_of(opportunity)
-    held = f"an SM holds {found.blocks_per_sm} programs and has {found.blocks_per_sm / times:.2g}"
+    held = f"an SM holds {fit:.3g} programs and has {fit / times:.2g}"
     return Gain(0.5 * high, high, f"{held}: with all of them, half to all of {part:.0%} of the kernel's headroom goes")
 
 
-def _times_more(found: Occupancy, rows: int) -> float:
-    """How many times as many programs could be resident: by what an SM holds, and by the rows there are."""
-    return max(1.0, min(1 / found.waves, rows / found.blocks)) if found.waves else 1.0
+def _times_more(record: LaunchRecord, found: Occupancy, rows: int) -> float:
+    """How many times as many programs could be resident: by what an SM holds, and by the rows there are.
+
+    A program is a cluster of `num_ctas` blocks.
+    """
+    return max(1.0, min(1 / found.waves, rows * record.compiled.num_ctas / found.blocks)) if found.waves else 1.0
 
 
 def _warps(opportunity: Opportunity, call: Call) -> Gain:

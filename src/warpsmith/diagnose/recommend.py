@@ -135,6 +135,8 @@ def _standing(evidence: Evidence, of: Pass) -> str:
     ridges = [ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device) for site in at]
     if not evidence.is_measured and all(ridge is None for ridge in ridges):
         return f"what holds {of.name} back is not known"
+    if evidence.is_measured and of.profile.share_of_ceiling is None:
+        return f"how near {of.name} comes to its ceiling is not known"
     if of.profile.share_of_ceiling is None:
         return f"{of.name} is predicted to {told(found, 'be', 'have')}"
     return f"{of.name} reaches {of.profile.share_of_ceiling:.0%} of its ceiling and {told(found)}"

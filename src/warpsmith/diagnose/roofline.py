@@ -16,6 +16,9 @@ from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.verdict import Interval
 from warpsmith.verdict.statistics import median_ms
 
+#: Chosen: neither a cache nor a better copy explains a share beyond this of bytes that are so many times what L2 holds.
+BEYOND_CEILING, PAST_L2 = 3.0, 4
+
 
 def copy_ceiling_gb_s(cost: Cost, device: DeviceFacts) -> float | None:
     """The measured copy ceiling at the footprint of this work in GB/s, None where none was measured."""
@@ -38,6 +41,30 @@ def compute_share(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts)
     """Operations a second as a share of the matmul ceiling of the dtype."""
     tflops = device.matmul_tflops.get(dtype)
     return cost.flops / (time_ms * 1e9) / tflops if tflops else None
+
+
+def share_of_nearer(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) -> float | None:
+    """Least work a second as a share of the nearer ceiling, None where that was not measured, or it cannot be so."""
+    if claims_too_much(cost, time_ms, dtype, device):
+        return None
+    return _raw_share(cost, time_ms, dtype, device)
+
+
+def claims_too_much(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) -> bool:
+    """Whether no GPU could have done the least work in that time, so that the cost model is wrong.
+
+    Operations of float32 may be TensorFloat-32, which its ceiling is not of.
+    """
+    share = _raw_share(cost, time_ms, dtype, device)
+    if share is None or (dtype is DType.FLOAT32 and is_compute_heavy(cost, dtype, device)):
+        return False
+    return share > BEYOND_CEILING and cost.bytes_moved > PAST_L2 * device.l2_bytes
+
+
+def _raw_share(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) -> float | None:
+    if is_compute_heavy(cost, dtype, device):
+        return compute_share(cost, time_ms, dtype, device)
+    return bandwidth_share(cost, time_ms, device)
 
 
 def is_compute_heavy(cost: Cost, dtype: DType, device: DeviceFacts) -> bool:
@@ -106,10 +133,6 @@ def baselines(
 def _row(cost: Cost, timing: Timing, provider: str, peak_bytes: int | None, device: DeviceFacts) -> Baseline:
     case, time_ms = timing.case, median_ms(timing, provider)
     heavy = is_compute_heavy(cost, case.dtype, device)
-    if heavy:
-        share = compute_share(cost, time_ms.value, case.dtype, device)
-    else:
-        share = bandwidth_share(cost, time_ms.value, device)
     return Baseline(
         case=case.name,
         role=case.role,
@@ -119,7 +142,7 @@ def _row(cost: Cost, timing: Timing, provider: str, peak_bytes: int | None, devi
         peak_bytes=peak_bytes,
         gb_s=achieved_gb_s(cost, time_ms),
         ceiling_gb_s=None if heavy else copy_ceiling_gb_s(cost, device),
-        share_of_ceiling=share,
+        share_of_ceiling=share_of_nearer(cost, time_ms.value, case.dtype, device),
         method=timing.method.value,
     )
 

@@ -40,13 +40,14 @@ def by_throughput(seen: Throughputs) -> Bottleneck:
     return Bottleneck.COMPUTE_BOUND if seen.compute_pct > seen.memory_pct else Bottleneck.MEMORY_BOUND
 
 
-def class_of(share: float, seen: Throughputs, waves: float | None, looping: bool) -> Bottleneck:
+def class_of(share: float | None, seen: Throughputs, waves: float | None, looping: bool) -> Bottleneck:
     """Near peak first; then by throughput; where neither unit is busy, less than one wave of work
     means that the grid is too small.
 
     A kernel whose programs loop over the rows fills at most one wave by design: there latency is what is left.
+    `share` is None where it is not known.
     """
-    if share >= NEAR_PEAK_SHARE:
+    if share is not None and share >= NEAR_PEAK_SHARE:
         return Bottleneck.NEAR_PEAK
     found = by_throughput(seen)
     if found is Bottleneck.LATENCY_BOUND and not looping and waves is not None and waves < 1:

@@ -15,7 +15,14 @@ from warpsmith.diagnose.counter_signals import counter_rows
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.kernels import is_of, kernel_times, overhead_us, shares_by_kernel, source_of_times
 from warpsmith.diagnose.places import Place, Site, Throughputs
-from warpsmith.diagnose.roofline import bound_of, ceilings_told, copy_ceiling_gb_s, least_ms, ridge_flops_per_byte
+from warpsmith.diagnose.roofline import (
+    BEYOND_CEILING,
+    bound_of,
+    ceilings_told,
+    copy_ceiling_gb_s,
+    least_ms,
+    ridge_flops_per_byte,
+)
 from warpsmith.diagnose.rules import NEAR_PEAK_SHARE
 
 #: Chosen: fills and copies that take less of a call than this are not worth a word.
@@ -81,16 +88,21 @@ def _share(place: Place, evidence: Evidence) -> EvidenceRow:
         work = f"{cost.flops / 1e9:.3g} GFLOP in {place.time_us:.1f} µs: {achieved_tflops:.3g} TFLOP/s"
     else:
         work = f"{cost.bytes_moved / 1e6:.1f} MB in {place.time_us:.1f} µs: {(row.gb_s or 0.0) / 1e3:.2f} TB/s"
+    share, supports = f"{place.share:.0%} of", f"headroom of {place.headroom_us:.1f} µs a call"
+    if place.claims_too_much:
+        share, supports = f"more than {BEYOND_CEILING:g} times", "an error in the cost model"
+    elif place.share >= NEAR_PEAK_SHARE:
+        supports = "near peak"
     return EvidenceRow(
         signal=f"least work over device time, {place.case.name}",
-        observation=f"{work}, {place.share:.0%} of the {ceiling_of(place, evidence)}",
-        supports="near peak" if place.share >= NEAR_PEAK_SHARE else f"headroom of {place.headroom_us:.1f} µs a call",
+        observation=f"{work}, {share} the {ceiling_of(place, evidence)}",
+        supports=supports,
         source=f"device time by {row.method}, {ceilings_told(evidence.device).removesuffix('s')}",
     )
 
 
 def _spread(at: Sequence[Place]) -> Iterator[EvidenceRow]:
-    if len(at) > 1:
+    if len(at) > 1 and not any(p.claims_too_much for p in at):
         low, high = min(at, key=lambda p: p.share), max(at, key=lambda p: p.share)
         yield EvidenceRow(
             signal=f"share of the ceiling over {len(at)} tuning cases",

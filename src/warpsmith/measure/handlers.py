@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
 from warpsmith.contracts.base import Contract, Settings
-from warpsmith.contracts.case import Case, Cost, Mode
 from warpsmith.contracts.counters import Counters, Durations
 from warpsmith.contracts.device import DeviceFacts, Environment
 from warpsmith.contracts.measurement import (
@@ -27,7 +24,7 @@ from warpsmith.contracts.measurement import (
 )
 from warpsmith.contracts.mutants import MutantCheck
 from warpsmith.contracts.sanitizing import Sanitization
-from warpsmith.contracts.target import Target, TargetSpec
+from warpsmith.contracts.target import Target
 from warpsmith.device.known_gpus import known_gpu
 from warpsmith.measure.compiled.absent_gpu import facts_of
 from warpsmith.measure.compiled.cold import measure_compilation
@@ -39,6 +36,7 @@ from warpsmith.measure.correctness.mutants import mutants
 from warpsmith.measure.correctness.surroundings import Surroundings
 from warpsmith.measure.counters.ncu import count
 from warpsmith.measure.counters.sanitizer import sanitize
+from warpsmith.measure.describing import describe
 from warpsmith.measure.gpu_memory import leaving_memory
 from warpsmith.measure.timing.ceilings import inspect_device, read_environment
 from warpsmith.measure.timing.compare import time_contenders
@@ -53,7 +51,6 @@ from warpsmith.measure.worker.protocol import (
     CompiledAnswer,
     CompileOffline,
     Count,
-    Describe,
     Identify,
     Inspect,
     MeasureCompilation,
@@ -76,7 +73,7 @@ _Failing = TypeVar("_Failing", Memory, HostTime)
 def handlers() -> Mapping[str, Callable[[Any], Contract]]:
     """Kind of question -> who answers it."""
     answering: dict[str, Callable[[Any], Contract]] = {
-        "describe": _describe,
+        "describe": describe,
         "identify": _identify,
         "inspect": _inspect,
         "compile": _compile,
@@ -91,58 +88,6 @@ def handlers() -> Mapping[str, Callable[[Any], Contract]]:
         "sanitize": _sanitize,
     }
     return leaving_memory(answering)
-
-
-def _describe(question: Describe) -> TargetSpec:
-    target = load_target(question.target.path)
-    if Path(target.source).is_absolute() or ".." in Path(target.source).parts:
-        raise _bad_target(f"source must be a path below the repository's root, found {target.source!r}")
-    source = Path(question.target.root) / target.source
-    if not source.is_file():
-        raise _bad_target(f"{question.target.path} names the source {target.source}, which is not there")
-    names = [case.name for case in target.cases]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise _bad_target(f"{question.target.path} has several cases named {', '.join(repeated)}")
-    if lacking := [case.name for case in target.cases if target.plot_axis not in case.axes]:
-        raise _bad_target(f"plot_axis {target.plot_axis!r} of {question.target.path} is no axis of {lacking[0]}")
-    available, missing = _providers(target)
-    return TargetSpec(
-        name=target.name,
-        source=target.source,
-        module=target.module,
-        target_file=Path(question.target.path).resolve().relative_to(Path(question.target.root).resolve()).as_posix(),
-        source_sha256=hashlib.sha256(source.read_bytes()).hexdigest(),
-        cases=target.cases,
-        modes=target.modes,
-        differentiable=target.differentiable,
-        overwrites=target.overwrites,
-        costs={case.name: {mode: _cost(target, case, mode) for mode in target.modes} for case in target.cases},
-        providers=available,
-        missing_providers=missing,
-        tests=target.tests,
-        plot_axis=target.plot_axis,
-    )
-
-
-def _cost(target: Target, case: Case, mode: Mode) -> Cost:
-    try:
-        return target.cost(case, mode)
-    except Exception as error:  # the user's function may fail in any way
-        raise _bad_target(
-            f"cost fails for case {case.name}, mode {mode.value}: {type(error).__name__}: {error}; mode full is "
-            "forward and backward together, and a mode that is not there is left out of `modes`"
-        ) from error
-
-
-def _providers(target: Target) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Providers whose dependencies are here, and why the others are not."""
-    missing: dict[str, str] = {}
-    for name, factory in target.providers.items():
-        try:
-            factory()
-        except ImportError as error:
-            missing[name] = str(error)
-    return tuple(name for name in target.providers if name not in missing), missing
 
 
 def _identify(question: Identify) -> Environment:
@@ -285,7 +230,3 @@ def _device() -> torch.device:
             return torch.device("cpu")
         raise WorkerError(WorkerFailure(status="no_device", message="torch finds no CUDA device in this process"))
     return torch.device("cuda", torch.cuda.current_device())
-
-
-def _bad_target(message: str) -> WorkerError:
-    return WorkerError(WorkerFailure(status="bad_target", message=message))

@@ -14,7 +14,7 @@ from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.measurement import L2, ORIGINAL, HostTime, Memory, Timing
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.verdict import Interval
-from warpsmith.diagnose.roofline import achieved_gb_s, bandwidth_share, compute_share, is_compute_heavy
+from warpsmith.diagnose.roofline import achieved_gb_s, share_of_nearer
 from warpsmith.report.rows import ProviderRow
 from warpsmith.verdict.decision import MIN_ROUNDS
 from warpsmith.verdict.statistics import compare, lower_quartile, median_ms
@@ -109,10 +109,7 @@ def _row(
 
 def _figures(timing: Timing, contender: str, spec: TargetSpec, device: DeviceFacts) -> Mapping[str, object]:
     cost, dtype, time_ms = spec.costs[timing.case.name][timing.mode], timing.case.dtype, median_ms(timing, contender)
-    if is_compute_heavy(cost, dtype, device):
-        share = compute_share(cost, time_ms.value, dtype, device)
-    else:
-        share = bandwidth_share(cost, time_ms.value, device)
+    share = share_of_nearer(cost, time_ms.value, dtype, device)
     return {"time_ms": time_ms, "gb_s": achieved_gb_s(cost, time_ms), "share_of_ceiling": share}
 
 

@@ -117,6 +117,13 @@ def is_open(profile: Profile) -> bool:
     )
 
 
+def is_unknown(profile: Profile) -> bool:
+    """Whether a pass of the goal was timed, and how much it has left to win is not known."""
+    return not profile.is_predicted and any(
+        mode.share_of_ceiling is None for mode in profile.modes if mode.mode in profile.goal.passes
+    )
+
+
 def recommendation_lines(profile: Profile) -> tuple[RecommendationLine, ...]:
     return tuple(_recommendation_line(profile, each) for each in profile.recommendations)
 

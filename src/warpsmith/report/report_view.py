@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL
+from warpsmith.contracts.profile import ModeProfile
 from warpsmith.contracts.result import FinalOutcome
 from warpsmith.contracts.variant import Variant
 from warpsmith.contracts.verdict import CaseSpeedup, Outcome
@@ -104,15 +105,14 @@ def summary(context: ReportContext) -> tuple[str, str, str]:
 
 
 def _profile_line(context: ReportContext) -> str:
-    shares = [
-        f"{m.mode.value} {_share(m.share_of_ceiling)} ({quantities.words(m.bottleneck.value)})"
-        for m in context.profile.modes
-    ]
+    shares = [f"{m.mode.value} {_share(m)} ({quantities.words(m.bottleneck.value)})" for m in context.profile.modes]
     return f"Share of the ceiling that the original reaches: {', '.join(shares)}."
 
 
-def _share(share: float | None) -> str:
-    return "was not timed" if share is None else f"at {quantities.percent(share)}"
+def _share(mode: ModeProfile) -> str:
+    if mode.share_of_ceiling is not None:
+        return f"at {quantities.percent(mode.share_of_ceiling)}"
+    return "is not known" if any(h.time_ms is not None for h in mode.headrooms) else "was not timed"
 
 
 def _sentence(text: str) -> str:

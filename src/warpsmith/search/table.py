@@ -57,8 +57,10 @@ def settings_table(sweep: Sweep, width_axis: str, device: DeviceFacts) -> Settin
         sm_count=device.sm_count,
         itemsize=first_case.dtype.itemsize_bytes,
         tensor=_tensor_variable(launches),
-        width_variable=_integer_variable(launches, lambda case: case.axes[width_axis], "the row width"),
-        rows_variable=_integer_variable(launches, lambda case: row_count(case, width_axis), "the number of rows"),
+        axes=(
+            _integer_variable(launches, lambda case: case.axes[width_axis], "the row width"),
+            _integer_variable(launches, lambda case: row_count(case, width_axis), "the number of rows"),
+        ),
         bands=bands(points(sweep, width_axis)),
     )
 
@@ -94,12 +96,11 @@ def bands(tuned: Sequence[Point]) -> tuple[Band, ...]:
         low = hull_width[0] if not result and power == min(groups) else power // 2 + 1
         width = (max(hull_width[0], low), min(power, hull_width[1]))
         segments = _segments(group, hull_rows)
-        if segments == previous and result and result[-1].width[1] == width[0] - 1:
+        if segments == previous and result and result[-1].ranges[0][1] == width[0] - 1:
             count = sum(1 for _, key in segments if key)
-            widened = [band.model_copy(update={"width": (band.width[0], width[1])}) for band in result[-count:]]
-            result[-count:] = widened
+            result[-count:] = [_widened(band, width[1]) for band in result[-count:]]
         else:
-            result.extend(Band(width=width, rows=rows, settings=_named(key)) for rows, key in segments if key)
+            result.extend(Band(ranges=(width, rows), settings=_named(key)) for rows, key in segments if key)
         previous = segments
     return tuple(result)
 
@@ -135,9 +136,18 @@ def _preferred(inside: Sequence[Point], shared: set[Key]) -> Key:
     return min(shared, key=lambda key: (math.fsum(math.log(p.times_ms[key]) for p in inside), sum(v for _, v in key)))
 
 
+def _widened(band: Band, widest: int) -> Band:
+    (narrowest, _), rows = band.ranges
+    return Band(ranges=((narrowest, widest), rows), settings=band.settings)
+
+
 def narrowed(table: SettingsTable, width: int, rows: int) -> SettingsTable:
     """The table without the bands that cover this shape, so that the original expression holds there."""
-    kept = tuple(b for b in table.bands if not (b.width[0] <= width <= b.width[1] and b.rows[0] <= rows <= b.rows[1]))
+    kept = tuple(
+        b
+        for b in table.bands
+        if not all(low <= size <= high for size, (low, high) in zip((width, rows), b.ranges, strict=True))
+    )
     return table.model_copy(update={"bands": kept})
 
 

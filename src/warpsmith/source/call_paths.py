@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from functools import cached_property
 
 from warpsmith.source.launches import Reading
 from warpsmith.source.syntax import dotted, walk_scope
@@ -32,17 +33,22 @@ class CallPaths:
         named: dict[str, list[Function]] = {}
         for function in self._functions:
             named.setdefault(function.name, []).append(function)
+        self._receivers = {"self", "cls", *self._class_of.values()}
         self._called: dict[Function, set[Function]] = {
             function: self._callees(function, named) for function in self._functions
         }
 
-    def launching(self) -> list[Function]:
+    def launching(self) -> tuple[Function, ...]:
         """Functions that launch, and those that call them, directly or not; in source order."""
+        return self._reaching
+
+    @cached_property
+    def _reaching(self) -> tuple[Function, ...]:
         reached = {each for each in self._functions if each in self._launching and not _no_launcher(each)}
         before = -1
         while before != (before := len(reached)):
             reached |= {each for each in self._functions if self._called[each] & reached and not _no_launcher(each)}
-        return [each for each in self._functions if each in reached]
+        return tuple(each for each in self._functions if each in reached)
 
     def on_the_way(self) -> list[Function]:
         """`launching()` and every function that those call."""
@@ -73,12 +79,11 @@ class CallPaths:
 
     def _callees(self, function: Function, named: dict[str, list[Function]]) -> set[Function]:
         found: set[Function] = set()
-        classes = {"self", "cls", *self._class_of.values()}
         for node in walk_scope(function):
             path = (dotted(node.func) or "").split(".") if isinstance(node, ast.Call) else []
             if len(path) > 1 and path[-1] == "apply":
                 found |= {each for each in named.get("forward", ()) if self._class_of.get(each) == path[-2]}
-            elif len(path) == 1 or (len(path) == 2 and path[0] in classes):
+            elif len(path) == 1 or (len(path) == 2 and path[0] in self._receivers):
                 found |= set(named.get(path[-1], ()))
         return found
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
+from warpsmith.source.call_layout import append_argument, drop_argument, fitted, is_hugged, spread
 from warpsmith.source.layout import (
     LINE_LENGTH,
     after_imports_index,
-    append_argument,
-    drop_argument,
-    spread,
     statements,
     with_import,
+    without_import,
 )
 
 #: (first line, column, last line, column), lines from 1, columns in characters.
@@ -46,6 +45,11 @@ class Edits:
     comments: dict[int, str] = field(default_factory=dict)
     after_imports: list[str] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
+    dropped_imports: list[str] = field(default_factory=list)
+    bare: set[Span] = field(default_factory=set)
+    #: whether a statement that passes the line's end is broken, and one that need not be broken is joined
+    fits: bool = False
+    joins: bool = False
 
     def add_after(self, statement: ast.stmt, code: str) -> None:
         _add(self.after, statement.lineno, code)
@@ -57,8 +61,11 @@ class Edits:
         """At the start of a function's body, after its docstring."""
         _add(self.entry, function.lineno, code)
 
-    def replace(self, node: ast.expr, code: str) -> None:
+    def replace(self, node: ast.expr, code: str, *, bare: bool = False) -> None:
+        """`bare` drops the parentheses around the expression; else they stay."""
         self.replaced[self.span(node)] = code
+        if bare:
+            self.bare.add(self.span(node))
 
     def add_argument(self, call: ast.Call, code: str) -> None:
         """`code` is one argument, such as "num_stages=3" or "**options"."""
@@ -67,7 +74,7 @@ class Edits:
             given.append(code)
 
     def drop_argument(self, value: ast.expr) -> None:
-        """Drops the `**value` of a call."""
+        """Drops the argument of a call whose value this is, such as that of `**value`."""
         self.dropped_arguments.add(self.span(value))
 
     def add_parameter(self, function: ast.FunctionDef, code: str) -> None:
@@ -176,32 +183,39 @@ class _Editor(cst.CSTTransformer):
         if span in self.edits.replaced:
             self._met(span[0])
             changed = cst.parse_expression(self.edits.replaced[span])
-            if original.lpar and not changed.lpar:
+            if original.lpar and not changed.lpar and span not in self.edits.bare:
                 changed = changed.with_changes(lpar=original.lpar, rpar=original.rpar)
             return changed
         if isinstance(original, cst.Call) and isinstance(updated, cst.Call) and self.edits.dropped_arguments:
             updated = self._without_dropped(original, updated)
         if isinstance(updated, cst.Call) and span in self.edits.arguments:
             self._met(span[0])
-            added = self.edits.arguments[span]
+            added, hugged = self.edits.arguments[span], is_hugged(updated)
             for code in added:
                 updated = append_argument(updated, code)
-            width = len(self.edits.source.split("\n")[span[2] - 1]) + sum(len(code) + 2 for code in added)
-            if span[0] == span[2] and width > LINE_LENGTH:
+            line = span[2] if span[0] == span[2] else span[2] - 1
+            width = len(self.edits.source.split("\n")[line - 1]) + sum(len(code) + 2 for code in added)
+            if width > LINE_LENGTH and (span[0] == span[2] or (hugged and self.edits.fits)):
                 updated = spread(updated)
         return updated
 
     def _without_dropped(self, original: cst.Call, updated: cst.Call) -> cst.Call:
-        """The call without the `**options` that are to go."""
-        for argument in original.args:
+        """The call without the arguments that are to go."""
+        for index, argument in reversed(list(enumerate(original.args))):
             span = self._span(argument.value)
-            if argument.star == "**" and span in self.edits.dropped_arguments:
+            if span in self.edits.dropped_arguments:
                 self._met(span[0])
-                updated = drop_argument(updated, original.args.index(argument))
+                updated = drop_argument(updated, index)
         return updated
 
     def _statement(self, original: cst.CSTNode, updated: object) -> object:
         line = self._line(original)
+        if (
+            (self.edits.fits or self.edits.joins)
+            and isinstance(updated, cst.SimpleStatementLine)
+            and self._has_edits(original)
+        ):
+            updated = fitted(updated, self._range(original).start.column, join=self.edits.joins)
         if isinstance(updated, cst.FunctionDef):
             updated = self._function(line, updated)
         if line in self.edits.removed:
@@ -234,6 +248,8 @@ class _Editor(cst.CSTTransformer):
     def _module(self, module: cst.Module) -> cst.Module:
         for name in self.edits.imports:
             module = with_import(module, name)
+        for name in self.edits.dropped_imports:
+            module = without_import(module, name)
         if not self.edits.after_imports:
             return module
         index = after_imports_index(module.body)

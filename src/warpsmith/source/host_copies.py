@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
 from warpsmith.source.call_paths import CallPaths, Function
-from warpsmith.source.syntax import Source, dotted, last_name, parameters_of, walk_scope
+from warpsmith.source.syntax import Source, dotted, last_name, lines_told, parameters_of, walk_scope
 
 _CONVERSIONS = frozenset({"float", "half", "bfloat16", "double", "type", "type_as"})
 _DTYPE = re.compile(r"dtype|float|half|\bint\d")
@@ -148,7 +148,7 @@ def _short(call: ast.Call) -> str:
 
 
 def _opportunity(function: Function, lines: Sequence[int], what: str, why: str) -> Opportunity:
-    also = f" (lines {', '.join(map(str, dict.fromkeys(lines)))})" if len(set(lines)) > 1 else ""
+    also = f" ({lines_told(lines)})" if len(set(lines)) > 1 else ""
     return Opportunity(
         kind=OpportunityKind.CONTIGUOUS_COPY, function=function.name, line=lines[0], what=what + also, why=why
     )

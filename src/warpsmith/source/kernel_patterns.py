@@ -9,7 +9,7 @@ from warpsmith.contracts.audit import Pattern, PatternKind
 from warpsmith.source.access import LANGUAGE, Access
 from warpsmith.source.jit import Jit, operation
 from warpsmith.source.launches import Reading
-from warpsmith.source.syntax import assignments, dotted, walk_scope
+from warpsmith.source.syntax import assignments, dotted, lines_told, walk_scope
 from warpsmith.source.terms import in_order
 
 #: Chosen: a mask that is longer is cut.
@@ -53,18 +53,13 @@ def _masks(jit: Jit, accesses: list[Access]) -> Iterator[Pattern]:
     for access in accesses:
         if access.mask is None:
             bare.setdefault(_pointer_told(access), []).append(access.call.lineno)
-    named = [f"{pointer} ({_lines_told(lines)})" for pointer, lines in bare.items()]
+    named = [f"{pointer} ({lines_told(lines)})" for pointer, lines in bare.items()]
     told += [f"not masked: {', '.join(named)}"] if named else []
     yield from _pattern(PatternKind.MASK, jit, (a.call.lineno for a in masked or accesses), "; ".join(told))
 
 
 def _pointer_told(access: Access) -> str:
     return access.pointer or ast.unparse(access.address)
-
-
-def _lines_told(lines: Iterable[int]) -> str:
-    found = sorted(set(lines))
-    return f"line{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 def _mask_told(jit: Jit, access: Access) -> str:
@@ -134,7 +129,7 @@ def _casts(jit: Jit) -> Iterator[Pattern]:
             given = given or [k.value for k in node.keywords if k.arg == "dtype"]
             if given:
                 lines.setdefault(ast.unparse(given[0]).removeprefix("tl."), []).append(node.lineno)
-    told = [f"to {dtype} in {_lines_told(found)}" for dtype, found in lines.items()]
+    told = [f"to {dtype} in {lines_told(found)}" for dtype, found in lines.items()]
     yield from _pattern(PatternKind.CAST, jit, (line for found in lines.values() for line in found), "; ".join(told))
 
 

@@ -22,77 +22,6 @@ def statements(code: Sequence[str]) -> list[cst.BaseStatement]:
     return found
 
 
-def append_argument(call: cst.Call, code: str) -> cst.Call:
-    """The call with one more, last argument, on a line of its own where the others have theirs."""
-    wrapped = cst.parse_expression(f"f({code})")
-    assert isinstance(wrapped, cst.Call)
-    new = wrapped.args[0]
-    if not call.args:
-        return call.with_changes(args=[new])
-    *others, last = call.args
-    if isinstance(last.comma, cst.Comma):
-        closing = last.comma.whitespace_after
-        inner = _inner_space(call)
-        if isinstance(closing, cst.ParenthesizedWhitespace) and inner is not None:
-            between: cst.BaseParenthesizableWhitespace = closing.with_changes(
-                last_line=inner.last_line, indent=inner.indent
-            )
-            closing = closing.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
-        else:
-            between = cst.SimpleWhitespace(" ")
-        new = new.with_changes(comma=last.comma.with_changes(whitespace_after=closing))
-        last = last.with_changes(comma=last.comma.with_changes(whitespace_after=between))
-    else:
-        space: cst.BaseParenthesizableWhitespace = cst.SimpleWhitespace(" ")
-        if isinstance(call.whitespace_before_args, cst.ParenthesizedWhitespace) and not others:
-            space = call.whitespace_before_args
-        elif others and isinstance(others[-1].comma, cst.Comma):
-            space = others[-1].comma.whitespace_after
-        new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
-        last = last.with_changes(comma=cst.Comma(whitespace_after=space), whitespace_after_arg=cst.SimpleWhitespace(""))
-    return call.with_changes(args=[*others, last, new])
-
-
-def drop_argument(call: cst.Call, index: int) -> cst.Call:
-    """The call without one argument; what closes the list stays as it was."""
-    arguments = list(call.args)
-    dropped = arguments.pop(index)
-    if arguments and index == len(arguments):
-        last, comma = arguments[-1], dropped.comma
-        if isinstance(comma, cst.Comma) and isinstance(last.comma, cst.Comma):
-            space, own = comma.whitespace_after, last.comma.whitespace_after
-            if isinstance(space, cst.ParenthesizedWhitespace) and isinstance(own, cst.ParenthesizedWhitespace):
-                comma = comma.with_changes(whitespace_after=space.with_changes(first_line=own.first_line))
-        arguments[-1] = last.with_changes(comma=comma, whitespace_after_arg=dropped.whitespace_after_arg)
-    return call.with_changes(args=arguments)
-
-
-def spread(call: cst.Call) -> cst.Call:
-    """The call with each argument on a line of its own."""
-    inner = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace("    "))
-    closing = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(""))
-    arguments = [
-        argument.with_changes(
-            comma=cst.Comma(whitespace_after=closing if argument is call.args[-1] else inner),
-            whitespace_after_arg=cst.SimpleWhitespace(""),
-        )
-        for argument in call.args
-    ]
-    return call.with_changes(args=arguments, whitespace_before_args=inner)
-
-
-def _inner_space(call: cst.Call) -> cst.ParenthesizedWhitespace | None:
-    """The line break before an argument of a call that is spread over lines."""
-    if isinstance(call.whitespace_before_args, cst.ParenthesizedWhitespace):
-        return call.whitespace_before_args
-    for argument in call.args[:-1]:
-        if isinstance(argument.comma, cst.Comma) and isinstance(
-            argument.comma.whitespace_after, cst.ParenthesizedWhitespace
-        ):
-            return argument.comma.whitespace_after
-    return None
-
-
 def after_imports_index(body: Sequence[cst.BaseStatement]) -> int:
     """Where a module's code starts: after the imports above its first function or class, else its docstring."""
     index = 0
@@ -141,9 +70,40 @@ def with_import(module: cst.Module, name: str) -> cst.Module:
         index = after_imports_index(body)
         return module.with_changes(body=[*body[:index], new, *body[index:]])
     body = _insert_before(body, first, new)
-    blank = [cst.EmptyLine(indent=False)]
-    body[first + 1] = body[first + 1].with_changes(leading_lines=blank)
+    following = body[first + 1]
+    commented = getattr(following, "leading_lines", ())
+    body[first + 1] = following.with_changes(leading_lines=[cst.EmptyLine(indent=False), *commented])
     return module.with_changes(body=body)
+
+
+def without_import(module: cst.Module, name: str) -> cst.Module:
+    """The module without its `import name`, as it was before `with_import`; unchanged where it has none."""
+    body: list[cst.BaseStatement] = list(module.body)
+    index = next((i for i, s in enumerate(body) if _plain_import(s) == name and _is_alone(s)), None)
+    if index is None:
+        return module
+    lines = list(getattr(body.pop(index), "leading_lines", ()))
+    if index == len(body):
+        return module.with_changes(body=body)
+    following, own = body[index], list(getattr(body[index], "leading_lines", ()))
+    if not _is_of_the_standard_library(following):
+        if index > 0 and _is_of_the_standard_library(body[index - 1]):
+            return module.with_changes(body=body)
+        if own and own[0].comment is None:
+            own = own[1:]
+    body[index] = following.with_changes(leading_lines=[*lines, *own])
+    return module.with_changes(body=body)
+
+
+def _is_alone(statement: cst.BaseStatement) -> bool:
+    """Whether a statement imports one module, under its own name."""
+    assert isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Import)
+    return len(statement.body) == len(statement.body[0].names) == 1 and statement.body[0].names[0].asname is None
+
+
+def _is_of_the_standard_library(statement: cst.BaseStatement) -> bool:
+    found = _plain_import(statement) or _from_import(statement) or ""
+    return found.split(".")[0] in sys.stdlib_module_names - {"__future__"}
 
 
 def _insert_before(body: list[cst.BaseStatement], index: int, new: cst.BaseStatement) -> list[cst.BaseStatement]:

@@ -17,7 +17,7 @@ from warpsmith.source.performance_notes import performance_notes
 from warpsmith.source.redundant_loads import loop_invariant_loads, repeated_passes
 from warpsmith.source.short_rows import short_rows
 from warpsmith.source.streams import streams
-from warpsmith.source.syntax import walk_scope
+from warpsmith.source.syntax import lines_told, walk_scope
 from warpsmith.source.uncoalesced import uncoalesced
 from warpsmith.source.wide_arithmetic import wide_in_kernel, wide_on_host
 
@@ -56,9 +56,9 @@ def _for_strategies(reading: Reading, sites: Sequence[Site]) -> list[Opportunity
 
 def _needless(reading: Reading) -> Iterator[Opportunity]:
     for found in needless_initialisations(reading):
-        kernels = [launch.jit_name for launch, _ in found.stores]
-        lines = ", ".join(str(store.call.lineno) for _, stores in found.stores for store in stores)
-        stored = f"{' or '.join(kernels)} only stores to it (line {lines})"
+        kernels = dict.fromkeys(launch.jit_name for launch, _ in found.stores)
+        lines = lines_told(store.call.lineno for _, stores in found.stores for store in stores)
+        stored = f"{' or '.join(kernels)} only stores to it ({lines})"
         yield Opportunity(
             kind=OpportunityKind.NEEDLESS_INITIALISATION,
             function=found.host_function,
@@ -71,13 +71,13 @@ def _needless(reading: Reading) -> Iterator[Opportunity]:
 def _streamed(reading: Reading, jit: Jit) -> Iterator[Opportunity]:
     found = streams(reading, jit)
     if found.once:
-        lines = ", ".join(str(access.call.lineno) for access in found.once)
+        lines = lines_told(access.call.lineno for access in found.once)
         again = f"; what stays is loaded in line {found.shared[0].call.lineno}" if found.shared else ""
         yield Opportunity(
             kind=OpportunityKind.STREAM_ONCE,
             function=jit.name,
             line=found.once[0].call.lineno,
-            what=f"rows are read or written once, without an eviction policy, in lines {lines}{again}",
+            what=f"rows are read or written once, without an eviction policy, in {lines}{again}",
             why="a stream that is marked to leave first does not evict from L2 what is read again",
         )
 
@@ -128,6 +128,13 @@ def _one_program_per_sm(reading: Reading, sites: Sequence[Site]) -> Iterator[Opp
             )
 
 
+def _heuristic_told(site: Site) -> str:
+    told = str(site.expression)
+    if told.startswith("if "):
+        return f"is set in the branches of `{told.rstrip(':')}`"
+    return f"comes from a heuristic: {told}"
+
+
 def _stepped_warps(sites: Sequence[Site]) -> Iterator[Opportunity]:
     seen: set[tuple[int, str]] = set()
     for site in sites:
@@ -139,6 +146,6 @@ def _stepped_warps(sites: Sequence[Site]) -> Iterator[Opportunity]:
                 kind=OpportunityKind.STEPPED_WARPS,
                 function=host,
                 line=site.line,
-                what=f"num_warps of {site.launch.jit_name} comes from a heuristic: {site.expression}",
+                what=f"num_warps of {site.launch.jit_name} {_heuristic_told(site)}",
                 why="steps chosen by hand fit the GPU and the widths they were chosen on",
             )

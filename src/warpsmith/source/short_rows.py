@@ -159,7 +159,7 @@ def _of_expression(reading: Reading, value: ast.expr) -> tuple[int, str] | None:
 
 def _constant(reading: Reading, name: str) -> tuple[int, str] | None:
     """A number that the module gives a name, once."""
-    values = [found.value for found in assignments(reading.source.tree) if found.name == name]
+    values = reading.source.module_values.get(name, [])
     if len(values) == 1 and isinstance(values[0], ast.Constant) and type(values[0].value) is int:
         return values[0].value, "is always"
     return None

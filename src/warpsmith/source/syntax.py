@@ -6,7 +6,7 @@ Owns how a tree is walked. Must not know of Triton, and changes nothing: `editin
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,6 +70,14 @@ class Source:
         for node in self.parents:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 found.setdefault(node.func.id, []).append(node)
+        return found
+
+    @cached_property
+    def module_values(self) -> dict[str, list[ast.expr | None]]:
+        """What the module's own code sets each plain name to."""
+        found: dict[str, list[ast.expr | None]] = {}
+        for each in assignments(self.tree):
+            found.setdefault(each.name, []).append(each.value)
         return found
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -217,6 +225,12 @@ def _bindings(target: ast.expr, value: ast.expr | None, node: ast.AST) -> Iterat
 
 def assigns(node: ast.AST, name: str) -> bool:
     return any(found.name == name for found in assignments(node))
+
+
+def lines_told(lines: Iterable[int]) -> str:
+    """As "line 20" or "lines 11, 14": each once, in order."""
+    found = sorted(set(lines))
+    return f"line{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 def statement_told(statement: ast.AST) -> str:

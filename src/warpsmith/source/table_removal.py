@@ -3,70 +3,171 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass, field
 
 from warpsmith.source.editing import Edits
-from warpsmith.source.syntax import Source, mentions, walk_scope
-from warpsmith.source.table_text import LOOK_UP, Ranges
+from warpsmith.source.jit import Jit, jit_functions
+from warpsmith.source.syntax import Source, last_name, mentions, names_read, walk_scope
+from warpsmith.source.table_text import GPU_KEY, LOOK_UP, TABLE_TYPE, Form, Ranges, axes_of_call
 
-#: GPU -> bytes an element -> bands of (width, rows, settings).
-TableEntries = dict[tuple[int, int, int], dict[int, list[Ranges]]]
+#: GPU -> bytes an element -> bands of (ranges, settings).
+TableEntries = dict[tuple[int, int, int], dict[int, list[tuple[Ranges, dict[str, int]]]]]
 
 
-def without_table(text: str, name: str) -> tuple[str, TableEntries]:
-    """The source without the table `name`, and what the table held; unchanged where there is none."""
+@dataclass(frozen=True)
+class Removed:
+    """A source without one table, and what the table held: its entries, and the sizes that it was keyed by."""
+
+    text: str
+    entries: TableEntries = field(default_factory=dict)
+    axes: tuple[str, ...] = ()
+
+
+def without_table(text: str, name: str, *, exactly: bool = False) -> Removed:
+    """The source without the table `name`; unchanged where there is none. `exactly` takes the traces out as well."""
     source = Source.read(text)
-    table = next((s for s in source.tree.body if _assigns_table(s, name)), None)
-    if not isinstance(table, ast.AnnAssign | ast.Assign) or table.value is None:
-        return text, {}
-    edits = Edits(text)
+    table = next((s for s in source.tree.body if name in table_names(s)), None)
+    form = form_in(source)
+    if not isinstance(table, ast.AnnAssign | ast.Assign) or table.value is None or form is None:
+        return Removed(text)
+    edits = Edits(text, joins=exactly)
     edits.remove(table)
+    axes: tuple[str, ...] = ()
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Assign) and _looks_up(node.value, name) and isinstance(node.targets[0], ast.Name):
+        if isinstance(node, ast.Assign) and is_look_up(node.value, name) and isinstance(node.targets[0], ast.Name):
+            assert isinstance(node.value, ast.Call)
+            axes = axes_of_call(form, [edits.text(size) for size in node.value.args[2:]])
             edits.remove(node)
-            _drop_overrides(source, edits, node, node.targets[0].id)
-    entries: TableEntries = ast.literal_eval(table.value)
-    return edits.apply(), entries
+            _Overrides(source, edits, exactly).drop(node, node.targets[0].id)
+    return Removed(edits.apply(), entries_of(form, table.value), axes)
 
 
-def _assigns_table(statement: ast.stmt, name: str) -> bool:
+def entries_of(form: Form, value: ast.expr) -> TableEntries:
+    """What a table's dictionary says, whatever form it is written in."""
+    written = ast.literal_eval(value)
+    return {
+        gpu: {itemsize: [_band(form, each) for each in _bands(form, of_size)] for itemsize, of_size in by_size.items()}
+        for gpu, by_size in written.items()
+    }
+
+
+def _bands(form: Form, of_size: object) -> list[object]:
+    return [of_size] if form is Form.GPU_ALONE else list(of_size)  # type: ignore[call-overload]
+
+
+def _band(form: Form, written: object) -> tuple[Ranges, dict[str, int]]:
+    if isinstance(written, dict):
+        return (), written
+    assert isinstance(written, tuple)
+    *ranges, settings = written
+    return tuple(ranges) if form is Form.ROWS else tuple(ranges[0]), settings
+
+
+def form_in(source: Source) -> Form | None:
+    """The form of the look-up that a source has; None where it has none."""
+    for statement in source.tree.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == LOOK_UP:
+            if statement.args.vararg is not None:
+                return Form.SIZES
+            return Form.ROWS if len(statement.args.args) == 4 else Form.GPU_ALONE
+    return None
+
+
+def look_up_statements(source: Source) -> list[ast.stmt]:
+    """The statements of the look-up: its type, the GPU's key and the function."""
+    return [
+        s
+        for s in source.tree.body
+        if (isinstance(s, ast.FunctionDef) and s.name in (LOOK_UP, GPU_KEY))
+        or (isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and s.targets[0].id == TABLE_TYPE)
+    ]
+
+
+def tables_in(source: Source) -> list[ast.AnnAssign]:
+    """Every settings table of a source."""
+    return [s for s in source.tree.body if isinstance(s, ast.AnnAssign) and last_name(s.annotation) == TABLE_TYPE]
+
+
+def table_names(statement: ast.stmt) -> list[str]:
+    """The names that a statement of the module assigns."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def _looks_up(value: ast.expr, name: str) -> bool:
+def is_look_up(value: ast.expr, name: str) -> bool:
+    """Whether an expression looks a launch up in the table `name`."""
     if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == LOOK_UP):
         return False
     return bool(value.args) and isinstance(value.args[0], ast.Name) and value.args[0].id == name
 
 
-def _drop_overrides(source: Source, edits: Edits, look_up: ast.Assign, tuned: str) -> None:
-    """Every statement and argument that reads `tuned`, put back to what it overrode."""
-    options: set[str] = set()
-    for node in walk_scope(source.scope_of(look_up)):
-        if isinstance(node, ast.Assign) and node is not look_up and isinstance(node.targets[0], ast.Name):
-            if isinstance(node.value, ast.DictComp) and mentions(node.value, tuned):
-                options.add(node.targets[0].id)
-                edits.remove(node)
-        elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and mentions(node.test, tuned):
-            edits.remove(node)
-    for node in walk_scope(source.scope_of(look_up)):
-        if isinstance(node, ast.Call) and _reads(node, tuned):
-            _put_back(source, edits, node)
-        elif isinstance(node, ast.keyword) and node.arg is None and _is_one_of(node.value, options):
-            edits.drop_argument(node.value)
+@dataclass(frozen=True)
+class _Overrides:
+    """Puts back what the overrides of one table replaced.
+
+    `exactly`: an argument that says no more than the kernel's own default goes too, and so do our parentheses.
+    """
+
+    source: Source
+    edits: Edits
+    exactly: bool
+
+    def drop(self, look_up: ast.Assign, tuned: str) -> None:
+        """Every statement and argument that reads `tuned`, put back to what it overrode."""
+        options: set[str] = set()
+        for node in walk_scope(self.source.scope_of(look_up)):
+            if isinstance(node, ast.Assign) and node is not look_up and isinstance(node.targets[0], ast.Name):
+                if isinstance(node.value, ast.DictComp) and mentions(node.value, tuned):
+                    options.add(node.targets[0].id)
+                    self.edits.remove(node)
+            elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and mentions(node.test, tuned):
+                self.edits.remove(node)
+        for node in walk_scope(self.source.scope_of(look_up)):
+            if isinstance(node, ast.Call) and _reads(node, tuned):
+                self._put_back(node)
+            elif isinstance(node, ast.keyword) and node.arg is None and _is_one_of(node.value, options):
+                self.edits.drop_argument(node.value)
+
+    def _put_back(self, call: ast.Call) -> None:
+        """`tuned.get("name", current)` becomes `current`; an assignment that then says nothing goes."""
+        parent = self.source.parents[call]
+        factor = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult) and parent.right is call
+        whole: ast.expr = parent if factor and isinstance(parent, ast.BinOp) else call
+        current = parent.left if factor and isinstance(parent, ast.BinOp) else call.args[1]
+        statement = self.source.parents[whole]
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == ast.unparse(current):
+            self.edits.remove(statement)
+        elif self.exactly and isinstance(statement, ast.keyword) and self._is_own_default(statement, current):
+            self.edits.drop_argument(statement.value)
+        else:
+            self.edits.replace(whole, self.edits.text(current), bare=self.exactly and factor)
+
+    def _is_own_default(self, keyword: ast.keyword, value: ast.expr) -> bool:
+        """Whether a launch's last argument gives a constexpr the value that the kernel gives it itself."""
+        launch = self.source.parents[keyword]
+        if not (
+            isinstance(launch, ast.Call) and isinstance(launch.func, ast.Subscript) and launch.keywords[-1] is keyword
+        ):
+            return False
+        jit: Jit | None = jit_functions(self.source).get(last_name(launch.func.value))
+        default = jit.defaults.get(keyword.arg or "") if jit is not None else None
+        return default is not None and ast.dump(default) == ast.dump(value)
 
 
-def _put_back(source: Source, edits: Edits, call: ast.Call) -> None:
-    """`tuned.get("name", current)` becomes `current`; an assignment that then says nothing goes."""
-    parent = source.parents[call]
-    factor = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult) and parent.right is call
-    whole: ast.expr = parent if factor and isinstance(parent, ast.BinOp) else call
-    current = parent.left if factor and isinstance(parent, ast.BinOp) else call.args[1]
-    statement = source.parents[whole]
-    if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == ast.unparse(current):
+def without_look_up(text: str) -> str:
+    """The source without the look-up, which no table is left for, and without the import that it alone needed."""
+    source = Source.read(text)
+    edits = Edits(text)
+    gone = look_up_statements(source)
+    for statement in gone:
         edits.remove(statement)
-    else:
-        edits.replace(whole, edits.text(current))
+    left: set[str] = set()
+    for statement in source.tree.body:
+        if statement not in gone:
+            left |= names_read(statement)
+    if "functools" not in left:
+        edits.dropped_imports.append("functools")
+    return edits.apply() if gone else text
 
 
 def _reads(call: ast.Call, tuned: str) -> bool:

@@ -7,19 +7,33 @@ our own: torch.compile guards on what a dictionary holds, so filling it would co
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
 
 from warpsmith.source.knobs import Site
 from warpsmith.source.layout import LINE_LENGTH
 
 LOOK_UP = "_tuned_settings"
+GPU_KEY = "_gpu_key"
 TABLE_TYPE = "_SettingsTable"
 
-Ranges = tuple[tuple[int, int], tuple[int, int], dict[str, int]]
-Entries = Mapping[tuple[int, int, int], Mapping[int, Sequence[Ranges]]]
+#: One range an axis, ends included.
+Ranges = tuple[tuple[int, int], ...]
+#: GPU -> bytes an element -> bands of (ranges, settings).
+Entries = Mapping[tuple[int, int, int], Mapping[int, Sequence[tuple[Ranges, Mapping[str, int]]]]]
 
-_LOOK_UP_CODE = '''
+
+class Form(Enum):
+    """How a file's tables and its one look-up are written, by how many sizes the tables are keyed by."""
+
+    GPU_ALONE = "no sizes"
+    ROWS = "a row width and a number of rows"
+    SIZES = "any sizes"
+
+
+_ROWS_LOOK_UP = '''
 
 # Launch settings that were measured to be faster: GPU (compute capability, number of SMs) -> bytes an element ->
 # bands of row widths and row counts, ends included. Outside the bands, and on any other GPU, the code's own
@@ -46,9 +60,62 @@ def _tuned_settings(table: _SettingsTable, tensor: torch.Tensor, n_rows: int, n_
     return {}
 '''
 
+_OF_A_GPU = _ROWS_LOOK_UP[_ROWS_LOOK_UP.index("\n\n\n@functools.cache") : _ROWS_LOOK_UP.index(f"\n\n\ndef {LOOK_UP}")]
 
-def look_up_code() -> str:
-    return _LOOK_UP_CODE
+_SIZES_LOOK_UP = f'''
+
+# Launch settings that were measured to be faster: GPU (compute capability, number of SMs) -> bytes an element ->
+# bands of sizes, ends included. Outside the bands, and on any other GPU, the code's own expressions hold.
+{TABLE_TYPE} = dict[tuple[int, int, int], dict[int, list[tuple[list[tuple[int, int]], dict[str, int]]]]]{_OF_A_GPU}
+
+
+def {LOOK_UP}(table: {TABLE_TYPE}, tensor: torch.Tensor, *sizes: int) -> dict[str, int]:
+    """The settings of the band that this launch falls into; none where nothing was measured."""
+    device = tensor.device
+    if device.type != "cuda" or torch.version.cuda is None:
+        return {{}}
+    bands = table.get({GPU_KEY}(device.index), {{}}).get(tensor.element_size(), [])
+    for ranges, settings in bands:
+        if all(low <= size <= high for size, (low, high) in zip(sizes, ranges)):
+            return settings
+    return {{}}
+'''
+
+_GPU_LOOK_UP = f'''
+
+# Launch settings that were measured to be faster: GPU (compute capability, number of SMs) -> bytes an element ->
+# settings. On any other GPU the code's own expressions hold.
+{TABLE_TYPE} = dict[tuple[int, int, int], dict[int, dict[str, int]]]{_OF_A_GPU}
+
+
+def {LOOK_UP}(table: {TABLE_TYPE}, tensor: torch.Tensor) -> dict[str, int]:
+    """The settings for this launch's GPU; none where nothing was measured."""
+    device = tensor.device
+    if device.type != "cuda" or torch.version.cuda is None:
+        return {{}}
+    return table.get({GPU_KEY}(device.index), {{}}).get(tensor.element_size(), {{}})
+'''
+
+
+def form_of(numbers_of_axes: Collection[int]) -> Form:
+    """The form of a file whose tables have these numbers of axes."""
+    found = set(numbers_of_axes)
+    return Form.GPU_ALONE if found == {0} else Form.ROWS if found == {2} else Form.SIZES
+
+
+def look_up_code(form: Form) -> str:
+    return {Form.GPU_ALONE: _GPU_LOOK_UP, Form.ROWS: _ROWS_LOOK_UP, Form.SIZES: _SIZES_LOOK_UP}[form]
+
+
+def look_up_call(form: Form, name: str, tensor: str, axes: Sequence[str]) -> str:
+    """The call that looks a launch up; a table of rows is asked for the number of rows first."""
+    asked = reversed(axes) if form is Form.ROWS else axes
+    return f"{LOOK_UP}({', '.join((name, tensor, *asked))})"
+
+
+def axes_of_call(form: Form, sizes: Sequence[str]) -> tuple[str, ...]:
+    """The axes in the table's order, from the sizes that its look-up is given."""
+    return tuple(reversed(sizes)) if form is Form.ROWS else tuple(sizes)
 
 
 def table_name(host_function: str, jit_function: str, alone: bool) -> str:
@@ -57,41 +124,78 @@ def table_name(host_function: str, jit_function: str, alone: bool) -> str:
     return f"_{re.sub(r'[^0-9A-Za-z_]', '_', stem).strip('_').upper()}_SETTINGS"
 
 
-def table_code(name: str, host_function: str, axes: tuple[str, str], entries: Entries) -> str:
+def table_code(name: str, form: Form, host_function: str, axes: Sequence[str], entries: Entries) -> str:
     """The table as a module-level statement with its comment."""
-    lines = ["", "", f"# Bands of ({axes[0]}, {axes[1]}) for {host_function}.", f"{name}: {TABLE_TYPE} = {{"]
+    listed = axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
+    told = f"Bands of {listed}" if axes else "Settings"
+    value = table_value(form, entries)
+    return "\n".join(["", "", f"# {told} for {host_function}.", f"{name}: {TABLE_TYPE} = {value}"])
+
+
+def table_value(form: Form, entries: Entries) -> str:
+    """The table's dictionary, an entry a line."""
+    lines = ["{"]
     for gpu, by_size in entries.items():
         lines.append(f"    {gpu}: {{")
         for itemsize, bands in by_size.items():
+            if form is Form.GPU_ALONE:
+                lines += [f"        {itemsize}: {{", *_settings_lines(dict(bands[0][1]), 12), "        },"]
+                continue
             lines.append(f"        {itemsize}: [")
-            for band in bands:
-                lines += _band_lines(band)
+            for ranges, settings in bands:
+                parts = [str(r) for r in ranges] if form is Form.ROWS else [f"[{', '.join(map(str, ranges))}]"]
+                lines += _band_lines(parts, settings)
             lines.append("        ],")
         lines.append("    },")
     return "\n".join([*lines, "}"])
 
 
-def _band_lines(band: Ranges) -> list[str]:
-    width, rows, settings = band
-    pairs = [f'"{name}": {value}' for name, value in settings.items()]
-    line = f"            ({width}, {rows}, {{{', '.join(pairs)}}}),"
+def _band_lines(parts: Sequence[str], settings: Mapping[str, int]) -> list[str]:
+    line = f"            ({', '.join(parts)}, {{{', '.join(_pairs(settings))}}}),"
     if len(line) <= LINE_LENGTH:
         return [line]
     return [
         "            (",
-        f"                {width},",
-        f"                {rows},",
+        *(f"                {part}," for part in parts),
         "                {",
-        *(f"                    {pair}," for pair in pairs),
+        *_settings_lines(settings, 20),
         "                },",
         "            ),",
     ]
+
+
+def _settings_lines(settings: Mapping[str, int], indent: int) -> list[str]:
+    return [f"{' ' * indent}{pair}," for pair in _pairs(settings)]
+
+
+def _pairs(settings: Mapping[str, int]) -> list[str]:
+    return [f'"{name}": {value}' for name, value in settings.items()]
 
 
 def options_code(options: str, tuned: str, names: Sequence[str]) -> str:
     """The options that only a measured launch is given; every other launch keeps Triton's own default."""
     listed = ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "")
     return f"{options} = {{name: {tuned}[name] for name in ({listed}) if name in {tuned}}}"
+
+
+def fitted(code: str, indent: int) -> str:
+    """A statement as it stands `indent` deep: one that would pass the line's end is broken as a formatter does."""
+    if indent + len(code) <= LINE_LENGTH or "\n" in code:
+        return code
+    (statement,) = ast.parse(code).body
+    value = getattr(statement, "value", None)
+    if isinstance(value, ast.DictComp):
+        head, _, inside = code.removesuffix("}").partition("{")
+        if indent + 4 + len(inside) > LINE_LENGTH:
+            inside = inside.replace(" for ", "\n    for ").replace(" if ", "\n    if ")
+        return f"{head}{{\n    {inside}\n}}"
+    if not isinstance(value, ast.Call) or value.func.end_col_offset is None:
+        return code
+    head = code[: value.func.end_col_offset]
+    given = [ast.get_source_segment(code, argument) or "" for argument in value.args]
+    if indent + 4 + len(", ".join(given)) <= LINE_LENGTH:
+        return f"{head}(\n    {', '.join(given)}\n)"
+    return "\n".join([f"{head}(", *(f"    {argument}," for argument in given), ")"])
 
 
 class FromTable:

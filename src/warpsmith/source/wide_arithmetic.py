@@ -14,7 +14,7 @@ from warpsmith.source.call_paths import CallPaths
 from warpsmith.source.jit import Jit, operation
 from warpsmith.source.launches import Reading
 from warpsmith.source.loops import loops_around
-from warpsmith.source.syntax import Source, assignments, dotted, last_name, walk_scope
+from warpsmith.source.syntax import Source, assignments, dotted, last_name, lines_told, walk_scope
 
 _DOUBLE = frozenset({"float64", "double"})
 
@@ -60,7 +60,7 @@ def _lines(nodes: Iterator[ast.AST]) -> list[int]:
 
 
 def _opportunity(function: str, lines: list[int], what: str, why: str) -> Opportunity:
-    told = f"{what} in line {lines[0]}" if len(lines) == 1 else f"{what} in lines {', '.join(map(str, lines))}"
+    told = f"{what} in {lines_told(lines)}"
     return Opportunity(kind=OpportunityKind.WIDE_ARITHMETIC, function=function, line=lines[0], what=told, why=why)
 
 

@@ -91,6 +91,8 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         RunState.DONE: (f"warpsmith report {kernel}", "the run is finished", (report,)),
     }
     command, why, read = steps[state]
+    if state is RunState.PROFILE:
+        command = profile_command(read_document(workspace.request, Request))
     if state in BEFORE_FINALIZE and (source := changed_source(workspace)) is not None:
         command, why = f"warpsmith run {kernel} --fresh", f"{source} has changed since it was profiled"
     if state is RunState.FINALIZE and _unproven_winner_is_in_place(workspace):
@@ -109,6 +111,12 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         known_so_far=_known(workspace),
         where=ON_A_GPU if state is RunState.PREDICTED else None,
     )
+
+
+def profile_command(request: Request) -> str:
+    """What takes up a profile that was begun. A prediction stays one for its GPU."""
+    named = ["--target-gpu", request.target_gpu] if request.predicted and request.target_gpu else []
+    return shlex.join(["warpsmith", "profile", request.kernel, *named])
 
 
 def expect_measured(workspace: Workspace, kernel: str) -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.counters import Counters, Durations
 from warpsmith.contracts.measurement import ORIGINAL, Timing
-from warpsmith.diagnose.roofline import bandwidth_share, compute_share, is_compute_heavy
+from warpsmith.diagnose.roofline import least_ms
 from warpsmith.measure.worker.protocol import Count, MeasureDurations, WorkerError
 from warpsmith.measure.worker.stored import NotRecorded
 from warpsmith.search.bench import Bench
@@ -43,17 +43,10 @@ def _with_most_to_win(bench: Bench, timings: Sequence[Timing], mode: Mode) -> li
     for timing in timings:
         of_original = any(block.contender == ORIGINAL for block in timing.blocks)
         if timing.mode is mode and timing.case in bench.spec.tuning_cases and of_original:
-            time_ms = float(median(block_medians(timing, ORIGINAL)))
-            share = _share(bench, timing.case, mode, time_ms)
-            won += [] if share is None else [(timing.case.weight * time_ms * (1 - share), timing.case)]
+            case, time_ms = timing.case, float(median(block_medians(timing, ORIGINAL)))
+            least = least_ms(bench.spec.costs[case.name][mode], case.dtype, bench.device)
+            won += [] if least is None else [(case.weight * (time_ms - least), case)]
     return [max(won, key=lambda each: each[0])[1]] if won else []
-
-
-def _share(bench: Bench, case: Case, mode: Mode, time_ms: float) -> float | None:
-    cost, device = bench.spec.costs[case.name][mode], bench.device
-    if is_compute_heavy(cost, case.dtype, device):
-        return compute_share(cost, time_ms, case.dtype, device)
-    return bandwidth_share(cost, time_ms, device)
 
 
 def _count(bench: Bench, places: Sequence[tuple[Case, Mode]]) -> tuple[Counters, ...]:

@@ -32,7 +32,8 @@ PROBED = (KnobKind.NUM_STAGES, KnobKind.LOOP_STAGES, KnobKind.NUM_WARPS)
 #: Chosen: a look at the compiler beside a profile. As many are compiled in 3 s of a row kernel, in 25 s of a matrix
 #: product (triton 3.7.1, one core of a small virtual machine); a matrix product of the library has 22.
 MOST_SETTINGS = 48
-#: Chosen, against a source that the compiler chews on: what is profiled must not depend on how fast a machine is.
+#: Chosen, against a source that the compiler chews on: several times what a row kernel's settings take, as what is
+#: profiled must depend on the speed of a machine nowhere else.
 LIMIT_S = 20.0
 
 

@@ -21,6 +21,7 @@ from warpsmith.report.pages import render_profile
 from warpsmith.report.roofline import save_roofline
 from warpsmith.report.tables import baseline_frame, to_csv
 from warpsmith.stages.baselines import measure_baselines
+from warpsmith.stages.checkpoints import profile_command
 from warpsmith.stages.counting import count_or_time
 from warpsmith.stages.guarding import guard
 from warpsmith.stages.inspecting import inspect
@@ -183,6 +184,6 @@ def _snapshot(session: Session, spec: TargetSpec) -> None:
     if not snapshot.is_file():
         write_bytes(snapshot, read_source(production))
     if file_sha256(snapshot) != spec.source_sha256:
-        kernel = session.request.kernel
-        anew = f"warpsmith profile {kernel} --fresh" if session.request.predicted else f"warpsmith run {kernel} --fresh"
-        raise PreflightError(f"{spec.source} has changed since this run began", next_command=anew)
+        request = session.request
+        again = profile_command(request) if request.predicted else f"warpsmith run {request.kernel}"
+        raise PreflightError(f"{spec.source} has changed since this run began", next_command=f"{again} --fresh")

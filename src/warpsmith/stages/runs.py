@@ -64,6 +64,7 @@ class Answering:
 def answering(root: Path, target_path: Path, kernel: str, options: Options, *, to_predict: bool) -> Answering:
     """Who answers the questions of a new run. `to_predict`: a profile is wanted, and may be one of nothing measured.
 
+    Where no GPU is named to predict for, it is that of the prediction that is there, unless one is begun afresh.
     Raises Unavailable where nobody does.
     """
     device = options.device or "auto"
@@ -71,12 +72,13 @@ def answering(root: Path, target_path: Path, kernel: str, options: Options, *, t
     try:
         recording = recording_to_replay(root, target_path, kernel, device)
     except Unavailable as error:
+        workspace = Workspace(root, kernel)
         if not to_predict:
-            if is_prediction(Workspace(root, kernel)):  # which is all that can be had here
+            if is_prediction(workspace):  # which is all that can be had here
                 raise Unavailable(error.message, next_command=f"{ON_A_GPU}: warpsmith run {kernel}") from error
             raise
         require_nvidia()
-        gpu = known_gpu(options.target_gpu or DEFAULT_GPU)
+        gpu = known_gpu(options.target_gpu or _predicted_before(workspace, options) or DEFAULT_GPU)
         return Answering(predicted_for=gpu.name, why=error.message)
     if recording is None:
         gpu_for(device)
@@ -128,6 +130,12 @@ def begin(
 def is_prediction(workspace: Workspace) -> bool:
     """Whether the run that is there has a profile of nothing that was run, and no more."""
     return workspace.request.is_file() and read_document(workspace.request, Request).predicted
+
+
+def _predicted_before(workspace: Workspace, options: Options) -> str | None:
+    if options.fresh or not is_prediction(workspace):
+        return None
+    return read_document(workspace.request, Request).target_gpu
 
 
 def take_back_unproven(workspace: Workspace) -> None:

@@ -17,7 +17,7 @@ from warpsmith.contracts.measurement import Compilation, Memories, SourceRef
 from warpsmith.measure.worker import process
 from warpsmith.measure.worker.failures import is_sticky
 from warpsmith.measure.worker.live import LiveWorkers
-from warpsmith.measure.worker.process import ProcessWorker
+from warpsmith.measure.worker.process import ProcessWorker, compile_once
 from warpsmith.measure.worker.protocol import (
     Compile,
     Identify,
@@ -262,3 +262,16 @@ def test_an_interrupt_does_not_wait_for_workers_that_compile(
 )
 def test_only_an_error_that_breaks_the_context_is_sticky(message: str, sticky: bool) -> None:
     assert is_sticky(RuntimeError(message)) is sticky
+
+
+def test_who_starts_workers_leaves_the_bytecode_that_they_cannot_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    inner = tmp_path / "package" / "inner"
+    inner.mkdir(parents=True)
+    for name, text in (("sound", "x = 1\n"), ("broken", "x = (\n")):
+        (inner / f"{name}.py").write_text(text)
+    compile_once(tmp_path / "package")
+    kept = [path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")]
+    assert kept == ["sound"]

@@ -5,10 +5,13 @@ Owns when a process is started, given up and replaced. Must not know how anythin
 
 from __future__ import annotations
 
+import compileall
+import functools
 import json
 import os
 import secrets
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,7 +38,7 @@ TIME_LIMIT_S = {
     "identify": 180,
     "inspect": 240,
     "compile": 600,
-    "compile_offline": 300,
+    "compile_offline": 600,
     "check": 600,
     "time": 300,
     "memory": 600,
@@ -138,6 +141,7 @@ class ProcessWorker:
             self._end(in_order=False)
         if self._spawned is None:
             log = self._opened_log()
+            compile_once(Path(__file__).resolve().parents[2])
             mark, scratch = secrets.token_hex(8), Scratch.new(self.root)
             self._spawned = Spawned.start(
                 self.module,
@@ -223,6 +227,15 @@ class ProcessWorker:
             if time.monotonic() > deadline:
                 return
             time.sleep(0.1)
+
+
+@functools.cache
+def compile_once(package: Path) -> None:
+    """Bytecode beside the source, where a confined worker cannot write: each would compile what it imports anew, and
+    none may hand bytecode to the next. Where nothing can be written, nothing is.
+    """
+    if not sys.dont_write_bytecode:
+        compileall.compile_dir(package, quiet=2)
 
 
 def answer_or_failure(worker: Worker, question: AnyQuestion) -> Contract | WorkerFailure:

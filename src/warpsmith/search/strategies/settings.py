@@ -20,7 +20,7 @@ from warpsmith.search.sweep import Sweep, sweep
 from warpsmith.search.table import NoTable, settings_table
 from warpsmith.source.rewrites import NotApplicable
 from warpsmith.source.scan import scan
-from warpsmith.source.table import SettingsTable, without_settings, write_table
+from warpsmith.source.table import Band, SettingsTable, without_settings, write_table
 from warpsmith.source.tunable import make_tunable
 
 
@@ -119,9 +119,9 @@ def _chosen(sweeps: list[Sweep]) -> dict[str, Settings]:
 
 
 def _told(table: SettingsTable) -> str:
-    bands = "; ".join(
-        f"{table.width_variable} {b.width[0]} to {b.width[1]}, {table.rows_variable} {b.rows[0]} to {b.rows[1]}: "
-        f"{label(b.settings)}"
-        for b in table.bands
-    )
-    return f"{table.host_function}: {bands}"
+    return f"{table.host_function}: {'; '.join(_band_told(table, band) for band in table.bands)}"
+
+
+def _band_told(table: SettingsTable, band: Band) -> str:
+    ranges = [f"{axis} {low} to {high}" for axis, (low, high) in zip(table.axes, band.ranges, strict=True)]
+    return f"{', '.join(ranges) or 'every size'}: {label(band.settings)}"
