@@ -108,8 +108,13 @@ def test_neighbours_are_one_step_of_one_knob_and_diagonals_one_of_two() -> None:
     diagonals = space.diagonals(origin)
     assert all(sum(a != b for a, b in zip(origin, each, strict=True)) == 2 for each in diagonals)
     assert len(diagonals) == 4 + 2 + 2
-    assert space.changes(origin) == 0
-    assert {space.changes(each) for each in diagonals} == {2}
+
+
+def test_points_that_change_least_come_first_and_those_of_one_machine_code_together() -> None:
+    space = space_of(row_kernel(), CASE)
+    points = [tuple(space.settings(point).values()) for point in space.by_changes()]
+    assert points[:6] == [(8, 3, 1), (8, 3, 2), (8, 3, 4), (8, 3, 8), (8, 3, 16), (1, 3, 1)]
+    assert len(set(points)) == space.size
 
 
 def test_settings_of_another_case_become_the_nearest_point() -> None:

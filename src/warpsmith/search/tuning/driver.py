@@ -17,14 +17,15 @@ from warpsmith.measure.worker.protocol import WorkerError
 from warpsmith.search.bench import Bench
 from warpsmith.search.tuning.budget import Budget, Spending, planned_ms
 from warpsmith.search.tuning.catalogue import Catalogue, Searched, compile_into, originals
+from warpsmith.search.tuning.constraints import why_not
 from warpsmith.search.tuning.exploring import Exploration
-from warpsmith.search.tuning.finalists import Final, compare, compile_shared, shared
+from warpsmith.search.tuning.finalists import Final, compare, shared
 from warpsmith.search.tuning.halving import Standings, halve
 from warpsmith.search.tuning.probing import inert_knobs
 from warpsmith.search.tuning.readings import readings_at
 from warpsmith.search.tuning.results import Reading, Tuning
 from warpsmith.search.tuning.rungs import FATAL, FINAL, Stopwatch
-from warpsmith.search.tuning.space import Space
+from warpsmith.search.tuning.space import Key, Space
 from warpsmith.search.tuning.values import space_at
 
 #: Chosen: of a case's device time so much may go to first readings, the rest to longer ones.
@@ -110,7 +111,9 @@ class _Course:
         self.spending.kept_back_ms = 0.0
         weights = {name: each.catalogue.case.weight for name, each in self.standings.items()}
         for_all = shared(self.standings, weights)
-        compile_shared(self.searched, self.standings, for_all)
+        told = f"{self.searched.mode.value}: compiling the best settings of each case for all cases"
+        choices = ((each.catalogue, self._worthwhile(name, for_all)) for name, each in self.standings.items())
+        compile_into(self.searched, choices, told)
         finals: dict[str, Final] = {}
         for number, (name, standings) in enumerate(self.standings.items()):
             told = f"{name} {self.searched.mode.value}: comparing the best, {standings.told()}"
@@ -130,6 +133,11 @@ class _Course:
 
     def readings(self, name: str, final: Final | None) -> list[Reading]:
         return readings_at(self.standings[name], self.spaces[name], self.searched.mode, final)
+
+    def _worthwhile(self, name: str, keys: Sequence[Key]) -> list[Settings]:
+        """Settings of other cases that may run at this one."""
+        case, device = self.catalogues[name].case, self.searched.bench.device
+        return [dict(key) for key in keys if why_not(self.spaces[name], dict(key), case, device) is None]
 
     def _exploration(self, case: Case) -> Exploration:
         stopwatch = Stopwatch(self.searched, case, self.spending)

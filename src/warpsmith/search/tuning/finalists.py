@@ -9,9 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from warpsmith.contracts.base import Settings
 from warpsmith.search.tuning.budget import planned_ms
-from warpsmith.search.tuning.catalogue import Searched, compile_into
 from warpsmith.search.tuning.halving import SUSPICIOUS, Standings
 from warpsmith.search.tuning.results import CaseResult
 from warpsmith.search.tuning.rungs import FINAL, FINAL_REPEATED, RUNGS
@@ -81,13 +79,6 @@ def finalists(standings: Standings, for_all: Sequence[Key]) -> list[Key]:
     return chosen
 
 
-def compile_shared(searched: Searched, standings: Mapping[str, Standings], for_all: Sequence[Key]) -> None:
-    """So that settings of one case can be compared at the others."""
-    choices: list[Settings] = [dict(key) for key in for_all]
-    told = f"{searched.mode.value}: compiling the best settings of each case for all cases"
-    compile_into(searched, [(each.catalogue, choices) for each in standings.values()], told)
-
-
 def compare(standings: Standings, for_all: Sequence[Key], limit_ms: float) -> Final | None:
     """The full comparison at one case, of one choice and the original at least. None where the budget allows none.
 
@@ -120,13 +111,19 @@ def compare(standings: Standings, for_all: Sequence[Key], limit_ms: float) -> Fi
 
 
 def _repeat_sudden(standings: Standings, ratios: dict[Key, float]) -> dict[Key, str]:
-    """Repeats alone whatever is suddenly much better than its own last reading. Mends `ratios`; what it says of it."""
+    """Repeats alone whatever is suddenly much better than its own last reading, or than all that were read here.
+
+    Mends `ratios`, where what cannot be repeated keeps its reading from before; returns what there is to say of it.
+    """
     notes: dict[Key, str] = {}
     for key, ratio in list(ratios.items()):
         before = standings.ratio(key)
-        if not ratio * SUSPICIOUS < before < math.inf:
+        if ratio * SUSPICIOUS >= (standings.best_ratio if before == math.inf else before):
             continue
-        again = standings.stopwatch.read([key], FINAL_REPEATED)
-        ratios[key] = again.ratios.get(key, before)
-        notes[key] = f"read as {1 / ratio:.2f}× the original once, as {1 / ratios[key]:.2f}× alone"
+        again = standings.stopwatch.read([key], FINAL_REPEATED).ratios.get(key, before)
+        if again == math.inf:
+            del ratios[key]
+        else:
+            ratios[key] = again
+            notes[key] = f"read as {1 / ratio:.2f}× the original once, as {1 / again:.2f}× alone"
     return notes

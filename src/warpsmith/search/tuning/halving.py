@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from warpsmith.search.tuning.catalogue import Catalogue
-from warpsmith.search.tuning.rungs import BUDGET_SPENT, REPEATED, RUNGS, Stopwatch
+from warpsmith.search.tuning.rungs import NOT_TIMED, REPEATED, RUNGS, Stopwatch
 from warpsmith.search.tuning.space import Key, label
 
 #: The original among settings.
@@ -87,7 +87,7 @@ class Standings:
 
     def _take_failures(self, failures: dict[Key, str]) -> None:
         for key, why in failures.items():
-            if why != BUDGET_SPENT:
+            if why != NOT_TIMED:
                 self.failures[key] = why
                 self.scores.pop(key, None)
 

@@ -11,8 +11,7 @@ from warpsmith.contracts.audit import Knob, KnobKind
 from warpsmith.contracts.base import Settings
 from warpsmith.search.tuning.catalogue import Catalogue, Searched, compile_into
 from warpsmith.search.tuning.constraints import why_not
-from warpsmith.search.tuning.space import Space, key_of
-from warpsmith.search.tuning.values import HOST_ONLY
+from warpsmith.search.tuning.space import HOST_ONLY, Space, key_of
 
 
 def inert_knobs(

@@ -7,7 +7,7 @@ from warpsmith.search.tuning.catalogue import binary
 from warpsmith.search.tuning.finalists import Final
 from warpsmith.search.tuning.halving import Standings
 from warpsmith.search.tuning.results import Reading
-from warpsmith.search.tuning.rungs import BUDGET_SPENT, FINAL_RUNG
+from warpsmith.search.tuning.rungs import FINAL_RUNG, NOT_TIMED
 from warpsmith.search.tuning.space import Key, Space, label
 
 
@@ -52,4 +52,4 @@ def _latest(standings: Standings, key: Key | None, final: Final | None) -> tuple
     if failure is not None:
         return None, 0, failure
     score = standings.scores.get(key)
-    return (None, 0, BUDGET_SPENT) if score is None else (score.ratio, score.rung, score.note)
+    return (None, 0, NOT_TIMED) if score is None else (score.ratio, score.rung, score.note)

@@ -50,7 +50,7 @@ REPEATED = _plan(4, 1.5)
 FINAL_REPEATED = _plan(13, 2.0)
 #: Chosen: a comparison holds a graph of each contender, and a worker that dies takes it down as a whole.
 CONTENDERS_AT_ONCE = 64
-BUDGET_SPENT = "not timed: the budget was spent"
+NOT_TIMED = "not timed: the search ended before"
 #: No other settings would fare better.
 FATAL = frozenset({"no_device", "bad_target", "tampered"})
 
@@ -92,7 +92,7 @@ class Stopwatch:
 
     def _read(self, choices: Sequence[Key], plan: TimingPlan, times: Times) -> None:
         if planned_ms(plan, len(choices) + 1) > self.spending.left_ms:
-            times.failures.update(dict.fromkeys(choices, BUDGET_SPENT))
+            times.failures.update(dict.fromkeys(choices, NOT_TIMED))
             self.spending.fall_short()
             return
         self.spending.spend(plan, len(choices) + 1)

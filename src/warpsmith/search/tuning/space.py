@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from warpsmith.contracts.audit import Knob
+from warpsmith.contracts.audit import Knob, KnobKind
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.launch import LaunchRecord
+
+#: Knobs of the host code: they change the grid and not the machine code.
+HOST_ONLY = frozenset({KnobKind.PROGRAMS_PER_SM, KnobKind.PROGRAMS})
 
 #: A knob's value. None leaves the knob out of the settings, so that the source's own value holds.
 Value = int | None
@@ -55,9 +58,17 @@ class Space:
     def points(self) -> Iterator[Point]:
         return product(*(range(len(axis.values)) for axis in self.axes))
 
-    def changes(self, point: Point) -> int:
-        """How many knobs differ from what the source does."""
-        return sum(index != axis.original for axis, index in zip(self.axes, point, strict=True))
+    def by_changes(self) -> list[Point]:
+        """All points, those that change least first; points that share their machine code follow each other."""
+
+        def order(point: Point) -> tuple[int, Point, int]:
+            pairs = list(zip(self.axes, point, strict=True))
+            in_code = [(axis, index) for axis, index in pairs if axis.knob.kind not in HOST_ONLY]
+            changed = [index != axis.original for axis, index in in_code]
+            others = sum(index != axis.original for axis, index in pairs if axis.knob.kind in HOST_ONLY)
+            return sum(changed), tuple(index for _, index in in_code), others
+
+        return sorted(self.points(), key=order)
 
     def nearest(self, settings: Settings) -> Point:
         """The point closest to settings of another space: knob by knob the nearest value, else the source's own."""

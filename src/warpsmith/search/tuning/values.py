@@ -12,7 +12,7 @@ from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.errors import Unavailable
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.diagnose.occupancy import occupancy
-from warpsmith.search.tuning.space import Axis, Space, Value
+from warpsmith.search.tuning.space import HOST_ONLY, Axis, Space, Value
 
 #: Chosen. num_warps: all that a CUDA block allows (32 × 32 threads). Programs a SM: doubling, to where a block of 128
 #: threads fills an SM's 2048.
@@ -36,9 +36,6 @@ _MORE_BLOCKS = (1, 2)
 _LEAST_REGISTERS = 24
 
 KINDS = frozenset({*_BY_KIND, KnobKind.BLOCK_TILING, KnobKind.MAXNREG, KnobKind.PROGRAMS})
-
-#: Knobs of the host code: they change the grid and not the machine code.
-HOST_ONLY = frozenset({KnobKind.PROGRAMS_PER_SM, KnobKind.PROGRAMS})
 
 
 def searchable(knobs: Iterable[Knob], jit_functions: Iterable[str]) -> tuple[Knob, ...]:
