@@ -1,11 +1,13 @@
-"""The landscapes that searches are tried on: a row kernel, a matrix product, and rugged ones."""
+"""The landscapes that searches are tried on: a row kernel, a matrix product, and landscapes that mislead."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
-from landscapes import KERNEL, Landscape, Values, case_of, knob
+from landscapes import Landscape, Values, case_of, knob
 
 from warpsmith.contracts.audit import KnobKind
 from warpsmith.contracts.case import Case
@@ -93,7 +95,7 @@ def matrix_product() -> Landscape:
 
 
 def rugged_product() -> Landscape:
-    """The matrix product, with up to `3%` on top that no neighbour knows of: bank conflicts, odd schedules."""
+    """The matrix product, with up to 3% on top that no neighbour knows of: bank conflicts, odd schedules."""
 
     def time_us(case: Case, values: Values) -> float:
         return _matrix_us(case, values) * (1 + 0.03 * draw(values))
@@ -102,14 +104,25 @@ def rugged_product() -> Landscape:
 
 
 def two_basins() -> Landscape:
-    """The slope from the original leads to a small optimum; the large one lies beyond a ridge."""
+    """Every way from the original leads down to a small optimum; the large one lies beyond a ridge."""
 
     def time_us(case: Case, values: Values) -> float:
         tile = log2(values["BLOCK_SIZE_M"]) + log2(values["BLOCK_SIZE_N"])
-        near = 100 + 6 * abs(tile - 11) + 4 * abs(log2(values["num_warps"]) - 2)
-        far = 80 + 6 * abs(tile - 15) + 5 * abs(log2(values["num_warps"]) - 3)
+        near = 100 + 8 * abs(tile - 11) + 4 * abs(log2(values["num_warps"]) - 2)
+        far = 80 + 12 * abs(tile - 16) + 5 * abs(log2(values["num_warps"]) - 3)
         square = 3 * abs(log2(values["BLOCK_SIZE_M"] / values["BLOCK_SIZE_N"]))
         return min(near, far) + square + 2 * abs(values["num_stages"] - 4) + 3 * abs(log2(values["BLOCK_SIZE_K"]) - 6)
+
+    return replaced(matrix_product(), time_us)
+
+
+def narrow_valley() -> Landscape:
+    """Tiles of one area are fast, the taller the better: to move along, one side must grow as the other shrinks."""
+
+    def time_us(case: Case, values: Values) -> float:
+        tall, wide = log2(values["BLOCK_SIZE_M"]), log2(values["BLOCK_SIZE_N"])
+        others = 4 * abs(log2(values["BLOCK_SIZE_K"] / values["BLOCK_SIZE_M"])) + 3 * abs(values["num_stages"] - 3)
+        return 100 + 20 * abs(tall + wide - 12) + 5 * abs(tall - 8) + others + 4 * abs(log2(values["num_warps"]) - 2)
 
     return replaced(matrix_product(), time_us)
 
@@ -124,16 +137,11 @@ def needle() -> Landscape:
     return replaced(matrix_product(), time_us)
 
 
-def replaced(landscape: Landscape, time_us: object, **others: object) -> Landscape:
-    from dataclasses import replace
-
-    return replace(landscape, time_us=time_us, **others)  # type: ignore[arg-type]
+def replaced(landscape: Landscape, time_us: Callable[[Case, Values], float]) -> Landscape:
+    return replace(landscape, time_us=time_us)
 
 
 def draw(values: Values) -> float:
     """Between 0 and 1, the same for the same values."""
     digest = hashlib.sha256(repr(sorted(values.items())).encode()).digest()
     return int.from_bytes(digest[:4], "big") / 2**32
-
-
-__all__ = ["KERNEL", "matrix_product", "needle", "row_kernel", "rugged_product", "two_basins"]

@@ -6,6 +6,7 @@ A worker that answers from them counts what it is asked, so that a search can be
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ def knob(name: str, kind: KnobKind, listed: tuple[int, ...] = ()) -> Knob:
     )
 
 
-def case_of(role_free: bool = True, **axes: int) -> Case:
+def case_of(**axes: int) -> Case:
     return Case(axes=axes, dtype=DType.BFLOAT16)
 
 
@@ -115,7 +116,7 @@ class Landscape:
 
 @dataclass
 class Arithmetic:
-    """A worker that answers for a landscape. `outliers` are settings of which the first sample block reads wrong.
+    """A worker that answers for a landscape. `outlier` multiplies what a contender reads as.
 
     `dies_of` are settings that take a whole comparison down. `interrupt_after` so many questions it is interrupted.
     """
@@ -189,7 +190,7 @@ class Arithmetic:
 
 def bench_of(landscape: Landscape, worker: Arithmetic) -> Bench:
     cases = landscape.cases
-    bytes_moved = {case.name: 4 * _product(case.axes.values()) for case in cases}
+    bytes_moved = {case.name: 4 * math.prod(case.axes.values()) for case in cases}
     spec = TargetSpec(
         name=KERNEL,
         source="kernel.py",
@@ -219,13 +220,6 @@ def bench_of(landscape: Landscape, worker: Arithmetic) -> Bench:
         keep=keep,
         report=lambda text, done=None, total=None: None,
     )
-
-
-def _product(sizes: object) -> int:
-    result = 1
-    for size in sizes:  # type: ignore[attr-defined]
-        result *= size
-    return result
 
 
 def space_of(landscape: Landscape, case: Case) -> Space:

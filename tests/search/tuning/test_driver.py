@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from kernels import matrix_product, needle, row_kernel, rugged_product, two_basins
+from kernels import matrix_product, narrow_valley, needle, row_kernel, rugged_product, two_basins
 from landscapes import (
     KERNEL,
     TUNABLE,
@@ -63,7 +63,9 @@ def readings_at(found: Tuning, case: str) -> list[Reading]:
     return [reading for reading in found.readings if reading.case.name == case]
 
 
-LANDSCAPES = pytest.mark.parametrize("landscape", [row_kernel, matrix_product, rugged_product, two_basins])
+LANDSCAPES = pytest.mark.parametrize(
+    "landscape", [row_kernel, matrix_product, rugged_product, two_basins, narrow_valley]
+)
 
 
 @LANDSCAPES
@@ -124,6 +126,13 @@ def test_a_knob_that_changes_no_machine_code_is_inert_and_no_reading_has_it() ->
     assert [each.id for each in found.knobs] == [WARPS, PROGRAMS]
     assert not any(STAGES in reading.settings for reading in found.readings)
     assert not any(STAGES in contender.settings for q in worker.timings for contender in q.contenders)
+
+
+def test_a_cap_on_registers_that_limit_nothing_is_not_searched() -> None:
+    cap = knob("maxnreg", KnobKind.MAXNREG)
+    found, _ = tuned(replace(row_kernel(), knobs=(*row_kernel().knobs, cap), registers=16))
+    assert [each.id for each in found.knobs] == [WARPS, PROGRAMS]
+    assert not any(cap.id in reading.settings for reading in found.readings)
 
 
 def test_few_settings_are_all_tried_and_each_has_a_reading_with_all_knobs() -> None:

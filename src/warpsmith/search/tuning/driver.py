@@ -48,7 +48,8 @@ def tune(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode, bu
     inert = inert_knobs(searched, catalogues, spaces, knobs)
     inert_ids = {knob.id for knob in inert}
     spaces = {name: space.without(inert_ids) for name, space in spaces.items()}
-    live = tuple(knob for knob in knobs if knob not in inert)
+    with_values = {axis.knob.id for space in spaces.values() for axis in space.axes}
+    live = tuple(knob for knob in knobs if knob.id in with_values)
     course = _Course(searched, catalogues, spaces, Spending(budget), notes)
     finals: dict[str, Final] = {}
     if any(space.axes for space in spaces.values()):
