@@ -25,6 +25,8 @@ class KnobKind(str, Enum):
     BLOCK_TILING = "block_tiling"
     #: multiplies the SM count from which the host derives how many programs loop over the rows
     PROGRAMS_PER_SM = "programs_per_sm"
+    #: how many programs loop over the rows: a number that replaces what the source computes
+    PROGRAMS = "programs"
     #: a constexpr that is the num_stages of a `tl.range` inside the kernel
     LOOP_STAGES = "loop_stages"
 
@@ -49,7 +51,8 @@ class Knob(Contract):
 
     `id` is "<jit function>.<name>". `variable` is the host function's variable that carries it, and
     `anchor_line` the line of the statement after which an override takes effect (for an absent launch
-    keyword, the launch itself). `tunable` is False where it cannot be changed, with `why_not`.
+    keyword, the launch itself). `tunable` is False where it cannot be changed, with `why_not`. `listed` are
+    the values that the configs of an autotune decorator give it, in ascending order, where they can be read.
     """
 
     id: str
@@ -64,6 +67,7 @@ class Knob(Contract):
     expression: str
     tunable: bool
     why_not: str | None = None
+    listed: tuple[int, ...] = ()
 
 
 class LaunchSite(Contract):

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from warpsmith.contracts.audit import Knob, KnobKind
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, Mode
-from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
+from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.measurement import SourceRef
 from warpsmith.device.architecture import THREADS_PER_WARP
 from warpsmith.measure.worker.protocol import Compile, WorkerFailure
 from warpsmith.search.bench import Bench
 from warpsmith.search.space import VALUES
+from warpsmith.search.tuning.catalogue import binary
 
 #: A thread has 255 registers (CUDA programming guide, compute capabilities). A kernel that reduces a row and reads it
 #: again holds at least two values of it, most hold three or four: beyond 64 elements a thread they live in memory,
@@ -60,13 +61,6 @@ def probe(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode) -
 
 def compile_question(bench: Bench, tunable: SourceRef, case: Case, mode: Mode, settings: Sequence[Settings]) -> Compile:
     return Compile(target=bench.target, seed=bench.seed, source=tunable, case=case, mode=mode, settings=tuple(settings))
-
-
-def binary(compiled: CompiledSettings) -> str | None:
-    """The machine code of all launches, shortened; None where it did not compile."""
-    if compiled.failure is not None:
-        return None
-    return "+".join(launch.compiled.binary_sha256[:12] for launch in compiled.launches)
 
 
 def too_wide(settings: Settings, knobs: Sequence[Knob], launches: Sequence[LaunchRecord]) -> str | None:

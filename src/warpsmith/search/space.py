@@ -43,10 +43,3 @@ def compile_knobs(knobs: Sequence[Knob]) -> tuple[Knob, ...]:
 
 def host_knobs(knobs: Sequence[Knob]) -> tuple[Knob, ...]:
     return tuple(knob for knob in knobs if knob.kind in HOST_ONLY)
-
-
-def label(settings: Settings) -> str:
-    """A short name for settings: "num_warps=8 programs_per_sm=2"; "original" for none."""
-    if not settings:
-        return "original"
-    return " ".join(f"{knob_id.rpartition('.')[2]}={value}" for knob_id, value in sorted(settings.items()))

@@ -17,8 +17,10 @@ from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
 from warpsmith.contracts.measurement import ORIGINAL, Contender, SourceRef, TimingPlan
 from warpsmith.measure.worker.protocol import Compile, WorkerFailure
 from warpsmith.search.bench import Bench
-from warpsmith.search.pruning import Probe, binary, compile_question, probe, too_wide
-from warpsmith.search.space import combinations, compile_knobs, host_knobs, label
+from warpsmith.search.pruning import Probe, compile_question, probe, too_wide
+from warpsmith.search.space import combinations, compile_knobs, host_knobs
+from warpsmith.search.tuning.catalogue import binary
+from warpsmith.search.tuning.space import label
 from warpsmith.verdict.statistics import median_ms
 
 #: Chosen: a first reading of three blocks of 1 ms resolves about 1%; only what is within 10% of the best goes on.

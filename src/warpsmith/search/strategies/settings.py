@@ -14,10 +14,11 @@ from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Bottleneck
-from warpsmith.search.space import label, sweepable
+from warpsmith.search.space import sweepable
 from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
 from warpsmith.search.sweep import Sweep, sweep
 from warpsmith.search.table import NoTable, settings_table
+from warpsmith.search.tuning.space import label
 from warpsmith.source.rewrites import NotApplicable
 from warpsmith.source.scan import scan
 from warpsmith.source.table import Band, SettingsTable, without_settings, write_table
