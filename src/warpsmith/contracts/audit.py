@@ -25,6 +25,8 @@ class KnobKind(str, Enum):
     BLOCK_TILING = "block_tiling"
     #: multiplies the SM count from which the host derives how many programs loop over the rows
     PROGRAMS_PER_SM = "programs_per_sm"
+    #: how many programs loop over the rows: a number that replaces what the source computes
+    PROGRAMS = "programs"
     #: a constexpr that is the num_stages of a `tl.range` inside the kernel
     LOOP_STAGES = "loop_stages"
 
@@ -38,7 +40,10 @@ class KnobOrigin(str, Enum):
     PARAMETER = "parameter"
     SM_COUNT = "sm_count"
     ABSENT = "absent"
+    #: in the configs of Triton's autotune decorator
     AUTOTUNE = "autotune"
+    #: computed by a heuristics decorator, after whatever the launch says
+    HEURISTICS = "heuristics"
     #: kept on an autograd function's `ctx` by the forward pass
     CONTEXT = "context"
     OTHER = "other"
@@ -49,7 +54,8 @@ class Knob(Contract):
 
     `id` is "<jit function>.<name>". `variable` is the host function's variable that carries it, and
     `anchor_line` the line of the statement after which an override takes effect (for an absent launch
-    keyword, the launch itself). `tunable` is False where it cannot be changed, with `why_not`.
+    keyword, the launch itself). `tunable` is False where it cannot be changed, with `why_not`. `listed` are
+    the values that the configs of an autotune decorator give it, in ascending order, where they can be read.
     """
 
     id: str
@@ -64,6 +70,17 @@ class Knob(Contract):
     expression: str
     tunable: bool
     why_not: str | None = None
+    listed: tuple[int, ...] = ()
+
+    @property
+    def is_unset_cap(self) -> bool:
+        """Whether it is a cap on registers that the source does not set: open to a search, no part of the source."""
+        return self.kind is KnobKind.MAXNREG and self.origin is KnobOrigin.ABSENT
+
+    @property
+    def is_set_by_decorator(self) -> bool:
+        """Whether a decorator sets it, whatever the host code says: a table in the host code cannot give it."""
+        return self.origin in (KnobOrigin.AUTOTUNE, KnobOrigin.HEURISTICS)
 
 
 class LaunchSite(Contract):

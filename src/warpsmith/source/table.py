@@ -16,7 +16,7 @@ from warpsmith.contracts.base import Contract
 from warpsmith.source.editing import Edits, NotApplicable
 from warpsmith.source.knobs import Site, sites
 from warpsmith.source.launches import Launch, Reading, read
-from warpsmith.source.overrides import Wording, add_override, assignment, chosen
+from warpsmith.source.overrides import Wording, add_override, assignment, beside_host_code, chosen
 from warpsmith.source.places import Place, reaching_assignment
 from warpsmith.source.syntax import Scope, assigns, parameters_of, walk_scope
 from warpsmith.source.table_removal import TableEntries, without_table
@@ -102,6 +102,7 @@ def _write(source: str, group: Sequence[SettingsTable]) -> str:
     ids = [f"{first.jit_function}.{n}" for n in names]
     in_host = [s for s in sites(reading) if s.launch.host_function == first.host_function]
     found = chosen(in_host, ids)
+    beside_host_code(found)
     edits = Edits(source)
     for scope in dict.fromkeys(site.launch.scope for site in found):
         _override(edits, reading, first, [s for s in found if s.launch.scope is scope], name)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from warpsmith.source.knobs import Site
 from warpsmith.source.layout import LINE_LENGTH
+from warpsmith.source.overrides import set_entry
+from warpsmith.source.sites import Site
 
 LOOK_UP = "_tuned_settings"
 TABLE_TYPE = "_SettingsTable"
@@ -110,4 +111,5 @@ class FromTable:
         return f"**{self.options}"
 
     def entry(self, site: Site) -> str:
-        return f'if "{site.name}" in {self.tuned}:\n    {site.spot.target} = {self.tuned}["{site.name}"]'
+        value = f'{self.tuned}["{site.name}"]'
+        return f'if "{site.name}" in {self.tuned}:\n    {set_entry(site, value)}'
