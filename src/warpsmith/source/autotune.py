@@ -11,6 +11,7 @@ from warpsmith.source.configs import CONFIG_OPTIONS, Configs, config_arguments, 
 from warpsmith.source.editing import Edits, NotApplicable
 from warpsmith.source.launches import read
 from warpsmith.source.layout import LINE_LENGTH
+from warpsmith.source.syntax import assignments
 
 _WHY = "# measured to be faster on some shapes"
 _STEP = "    "
@@ -97,7 +98,7 @@ class _Style:
         reading = read(self.edits.source)
         scope = reading.source.scope_of(self.call)
         local = {n.id for p in reading.source.ancestors(self.call) for n in _targets(p)}
-        inside = set() if isinstance(scope, ast.Module) else {n.id for n in ast.walk(scope) if _is_set(n)}
+        inside = set[str]() if isinstance(scope, ast.Module) else {found.name for found in assignments(scope)}
         for node in ast.walk(value):
             if isinstance(node, ast.Name) and node.id in local | inside:
                 raise NotApplicable(f"line {value.lineno}: the configs are given {node.id}, which is known only there")
@@ -107,12 +108,8 @@ class _Style:
 def _targets(node: ast.AST) -> list[ast.Name]:
     """The names that a comprehension or loop sets."""
     loops = node.generators if isinstance(node, ast.ListComp | ast.GeneratorExp) else []
-    over: list[ast.AST] = [loop.target for loop in loops] + ([node.target] if isinstance(node, ast.For) else [])
+    over = [loop.target for loop in loops] + ([node.target] if isinstance(node, ast.For) else [])
     return [name for target in over for name in ast.walk(target) if isinstance(name, ast.Name)]
-
-
-def _is_set(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
 
 
 def _append(edits: Edits, expression: ast.expr, written: Sequence[str]) -> None:
@@ -174,5 +171,5 @@ def _indent_of(edits: Edits, line: int) -> str:
 
 def _has_comma(tail: str) -> bool:
     """Whether what follows the last element has a comma outside its comments."""
-    tokens = tokenize.generate_tokens(io.StringIO(f"({tail.strip()})").readline)
+    tokens = tokenize.generate_tokens(io.StringIO(f"({tail}\n)").readline)
     return any(token.type == tokenize.OP and token.string == "," for token in tokens)

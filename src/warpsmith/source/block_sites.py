@@ -96,9 +96,10 @@ def _in_dictionary(launch: Launch, name: str, kind: KnobKind, spot: Spot) -> Sit
 
 
 def _of_its_kind(reading: Reading, site: Site, expression: ast.expr | None) -> Site:
-    """The site as a block that tiles or covers. Of several values in the configs, none can have to cover a row."""
+    """The site as a block that tiles or covers. What the configs give several values, or no block's name, is free."""
     covering, refused = block_kind(reading, site.launch, site.name, expression)
-    if site.origin is KnobOrigin.AUTOTUNE and (len(site.listed) > 1 or not covering):
+    is_free = len(site.listed) > 1 or not covering or site.name not in _names(site.launch)
+    if site.origin is KnobOrigin.AUTOTUNE and is_free:
         return site
     if refused is None and site.origin is KnobOrigin.CONTEXT and "." in site.expression:
         refused = why_it_binds(reading.source, site.expression)

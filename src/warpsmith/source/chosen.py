@@ -48,7 +48,7 @@ def chosen_kernels(scope: Scope, name: str, jits: Collection[str]) -> Chosen | N
         values = list(_alternatives(found.value))
         told_apart = told_apart and all(unwrapped(value) is value for value in values)
         names = [last_name(unwrapped(value)) for value in values]
-        if not names or not set(names) <= set(jits):
+        if not set(names) <= set(jits):
             return None
         kernels += names
     return Chosen(tuple(dict.fromkeys(kernels)), told_apart) if kernels else None

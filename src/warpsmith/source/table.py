@@ -158,6 +158,8 @@ def _override(edits: Edits, reading: Reading, table: SettingsTable, found: Seque
     statements = [statement for _, statement in placed if statement is not None]
     anchor = _anchor(reading, found, statements, ready)
     given = f"{LOOK_UP}({name}, {table.tensor}, {table.rows_variable}, {table.width_variable})"
+    if launch.chosen_as is not None:
+        given = f"{given} if {launch.chosen_as} is {launch.jit_name} else {{}}"
     add = edits.add_at_entry if anchor is None else edits.add_after
     where = anchor if anchor is not None else scope
     assert isinstance(where, ast.stmt)
@@ -188,7 +190,8 @@ def _own_default(site: Site) -> frozenset[str]:
 def _ready(reading: Reading, launch: Launch, table: SettingsTable) -> ast.stmt | None:
     """The statement after which the look-up's variables have their values; None for the function's entry."""
     last: ast.stmt | None = None
-    for variable in (table.tensor, table.width_variable, table.rows_variable):
+    kernel = (launch.chosen_as,) if launch.chosen_as is not None else ()
+    for variable in (table.tensor, table.width_variable, table.rows_variable, *kernel):
         statement = reaching_assignment(reading.source, launch, variable)
         if statement is None and variable not in parameters_of(launch.scope):
             raise NotApplicable(

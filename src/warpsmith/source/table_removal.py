@@ -34,6 +34,8 @@ def _assigns_table(statement: ast.stmt, name: str) -> bool:
 
 
 def _looks_up(value: ast.expr, name: str) -> bool:
+    if isinstance(value, ast.IfExp):  # a launch of one of several kernels
+        value = value.body
     if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == LOOK_UP):
         return False
     return bool(value.args) and isinstance(value.args[0], ast.Name) and value.args[0].id == name
