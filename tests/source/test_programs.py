@@ -144,9 +144,17 @@ def test_the_number_of_programs_is_replaced_with_all_that_follows_from_it(
         (launching("256", buffer="n_rows"), STRIDED.replace("tl.num_programs(0)", "1")),
         (launching("256", buffer="n_rows"), STRIDED.replace("tl.num_programs(0)", "tl.num_programs(1)")),
         (launching("256", buffer="n_rows"), STRIDED.replace("tl.program_id(0), n", "0, n")),
+        (
+            launching("groups", each="n_rows // groups", before="    groups = 32\n"),
+            f"    mean = tl.load(out_ptr + tl.program_id(0))\n{IN_RUNS}",
+        ),
+        (
+            launching("groups", each="n_rows // groups", before="    groups = 32\n"),
+            IN_RUNS.replace("x_ptr + row", "x_ptr + program * rows_each + row"),
+        ),
     ],
     ids=["a program a row", "a size", "a size by name", "rows each that would not follow", "a step that would not",
-         "a step of one", "another axis", "no program"],
+         "a step of one", "another axis", "no program", "something read by program", "rows read by program"],
 )  # fmt: skip
 def test_a_grid_that_is_no_free_number_of_programs_is_no_such_knob(host: str, loop: str) -> None:
     assert PROGRAMS not in {knob.id for knob in scan(source(host, loop)).knobs}

@@ -7,17 +7,19 @@ that number is. What is derived from the SM count is `sm_count`'s.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import KnobKind
-from warpsmith.source.jit import Jit, operation
+from warpsmith.source.jit import LOADS, Jit, operation
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.places import reaching_assignment
 from warpsmith.source.sites import Site, given
 from warpsmith.source.syntax import assignments, is_name, last_name, mentions, names_read, walk_scope
 
 _NAME = "programs"
+#: Python's own, which read no memory.
+_PLAIN = frozenset({"min", "max", "range", "int", "float", "len"})
 #: Functions that give the size of a tensor.
 _SIZES = frozenset({"size", "numel", "len", "stride", "dim", "nelement"})
 
@@ -26,13 +28,14 @@ _SIZES = frozenset({"size", "numel", "len", "stride", "dim", "nelement"})
 class _Sharing:
     """How programs share rows. `counted_by`: the parameter that the host passes the count, or what follows from it, by.
 
-    `bounds` are the parameters that say how many rows there are.
+    `bounds` are the parameters that say how many rows there are, `rows` the names that hold a row's number.
     """
 
     axis: int
     counted_by: str | None
     is_the_count: bool
     bounds: frozenset[str]
+    rows: frozenset[str]
 
 
 def programs_site(reading: Reading, launch: Launch) -> Site | None:
@@ -40,6 +43,8 @@ def programs_site(reading: Reading, launch: Launch) -> Site | None:
     if launch.jit is None or launch.has_star or launch.dictionaries:
         return None
     for sharing in _sharings(launch.jit):
+        if _reads_by_program(launch.jit, sharing):
+            continue
         part = _grid_part(reading, launch, sharing.axis)
         expression = _to_override(launch, part, sharing) if part is not None else None
         if expression is not None and _is_a_count(launch, expression, sharing):
@@ -53,36 +58,75 @@ def _sharings(jit: Jit) -> Iterator[_Sharing]:
         if isinstance(node, ast.For) and operation(node.iter) in ("range", "static_range"):
             assert isinstance(node.iter, ast.Call)
             arguments = node.iter.args
+            rows = _names(node.target)
             if len(arguments) == 3:
-                yield from _strided(jit, arguments[0], arguments[1], arguments[2])
+                yield from _strided(jit, arguments, rows)
             if len(arguments) >= 2:
-                yield from _in_runs(jit, arguments[0], arguments[1])
+                yield from _in_runs(jit, arguments[0], arguments[1], rows)
         elif isinstance(node, ast.While):
             for inner in walk_scope(node):
                 if isinstance(inner, ast.AugAssign) and isinstance(inner.op, ast.Add):
-                    yield from _strided(jit, inner.target, node.test, inner.value)
+                    yield from _strided(jit, [inner.target, node.test, inner.value], _names(inner.target))
 
 
-def _strided(jit: Jit, start: ast.expr, stop: ast.expr, step: ast.expr) -> Iterator[_Sharing]:
-    """Rows from the program's number on, in steps of the number of programs."""
+def _names(node: ast.expr) -> frozenset[str]:
+    return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+
+
+def _strided(jit: Jit, arguments: Sequence[ast.expr], rows: frozenset[str]) -> Iterator[_Sharing]:
+    """Rows from the program's number on, in steps of the number of programs: (start, stop, step)."""
+    start, stop, step = arguments
     axis = _axis(jit, start, "program_id")
     if axis is None:
         return
     bounds = _parameters(jit, stop)
     if _axis(jit, step, "num_programs") == axis:
-        yield _Sharing(axis, None, True, bounds)
+        yield _Sharing(axis, None, True, bounds, rows)
     elif isinstance(step, ast.Name) and step.id in jit.parameters:
-        yield _Sharing(axis, step.id, True, bounds)
+        yield _Sharing(axis, step.id, True, bounds, rows)
 
 
-def _in_runs(jit: Jit, start: ast.expr, stop: ast.expr) -> Iterator[_Sharing]:
+def _in_runs(jit: Jit, start: ast.expr, stop: ast.expr, rows: frozenset[str]) -> Iterator[_Sharing]:
     """So many rows each, one after the other: `program * rows_per_program`."""
     for value in _values(jit, start):
         if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
-            for program, rows in ((value.left, value.right), (value.right, value.left)):
+            for program, each in ((value.left, value.right), (value.right, value.left)):
                 axis = _axis(jit, program, "program_id")
-                if axis is not None and isinstance(rows, ast.Name) and rows.id in jit.parameters:
-                    yield _Sharing(axis, rows.id, False, _parameters(jit, stop) - {rows.id})
+                if axis is not None and isinstance(each, ast.Name) and each.id in jit.parameters:
+                    held = rows | (_names(start) if isinstance(start, ast.Name) else frozenset())
+                    yield _Sharing(axis, each.id, False, _parameters(jit, stop) - {each.id}, held)
+
+
+def _reads_by_program(jit: Jit, sharing: _Sharing) -> bool:
+    """Whether a program reads something by its number and not by the row: then there must be as many as there are.
+
+    What it stores by its number, a partial sum, the host sizes by the same count.
+    """
+    own: set[str] = set()
+    before = -1
+    while before != (before := len(own)):
+        for found in assignments(jit.node):
+            if (
+                found.value is not None
+                and found.name not in sharing.rows
+                and _is_by_program(jit, found.value, sharing, own)
+            ):
+                own.add(found.name)
+    calls = [node for node in ast.walk(jit.node) if isinstance(node, ast.Call)]
+    reads = [c for c in calls if operation(c) in LOADS or (isinstance(c.func, ast.Name) and c.func.id not in _PLAIN)]
+    return any(_is_by_program(jit, part, sharing, own) for call in reads for part in (*call.args, *_named(call)))
+
+
+def _named(call: ast.Call) -> list[ast.expr]:
+    return [keyword.value for keyword in call.keywords]
+
+
+def _is_by_program(jit: Jit, value: ast.expr, sharing: _Sharing, own: set[str]) -> bool:
+    """Whether a value is computed from the program's number along the axis."""
+    if names_read(value) & own:
+        return True
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call) and operation(node) == "program_id"]
+    return any(_axis(jit, call, "program_id") == sharing.axis for call in calls)
 
 
 def _axis(jit: Jit, node: ast.expr, asked: str) -> int | None:
