@@ -90,9 +90,7 @@ def _compiled(searched: Searched, place: Place) -> tuple[Catalogue, Space]:
     return catalogue, space
 
 
-def _timed(
-    searched: Searched, place: Place, runnable: Sequence[Settings], tell: Callable[[str], None]
-) -> list[Timing]:
+def _timed(searched: Searched, place: Place, runnable: Sequence[Settings], tell: Callable[[str], None]) -> list[Timing]:
     timings: list[Timing] = []
     for start in range(0, len(runnable), AT_ONCE):
         tell(f"{start} of {len(runnable)} settings timed")

@@ -6,9 +6,11 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
+from triton.runtime.autotuner import Config, autotune, heuristics
 
 
 @dataclass
@@ -22,6 +24,9 @@ class Tensor:
 
     def element_size(self) -> int:
         return self.itemsize
+
+    def zero_(self) -> Tensor:
+        return self
 
     def numel(self) -> int:
         return self.shape[0]
@@ -67,18 +72,24 @@ class Machine:
 
 
 class _Kernel:
+    """Launched as Triton's own JITFunction is, also by its Autotuner and its Heuristics."""
+
     def __init__(self, machine: Machine, function: Callable[..., Any]) -> None:
         self.machine = machine
-        self.function = function
-        self.names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        self.fn = function
+        self.arg_names = function.__code__.co_varnames[: function.__code__.co_argcount]
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
-        def launch(*values: Any, **named: Any) -> None:
-            arguments = {**dict(zip(self.names, values, strict=False)), **named}
-            resolved = grid(arguments) if callable(grid) else grid
-            self.machine.launched.append(Launched(self.function.__name__, resolved, arguments))
+        return lambda *values, **named: self.run(*values, grid=grid, warmup=False, **named)
 
-        return launch
+    def run(self, *values: Any, grid: Any, warmup: bool, **named: Any) -> None:
+        arguments = {**dict(zip(self.arg_names, values, strict=False)), **named}
+        resolved = grid(arguments) if callable(grid) else grid
+        self.machine.launched.append(Launched(self.fn.__name__, resolved, arguments))
+
+    def warmup(self, *values: Any, grid: Any, **named: Any) -> None:
+        arguments = {**dict(zip(self.arg_names, values, strict=False)), **named}
+        self.machine.launched.append(Launched(f"warmup of {self.fn.__name__}", grid, arguments))
 
 
 @pytest.fixture
@@ -99,12 +110,23 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     )
     triton.__dict__.update(
         jit=lambda function: _Kernel(found, function),
+        autotune=partial(autotune, do_bench=lambda call, quantiles: [1.0, 1.0, 1.0]),
+        heuristics=heuristics,
+        Config=Config,
         cdiv=lambda a, b: -(-a // b),
         next_power_of_2=lambda n: 1 << (n - 1).bit_length(),
         language=language,
     )
     language.__dict__.update(constexpr=int)
-    for name, module in (("torch", torch), ("triton", triton), ("triton.language", language)):
+    library = types.ModuleType("library")
+    library.__dict__.update(
+        wrap_triton=lambda kernel: kernel,
+        triton_op=lambda name, mutates_args: lambda function: function,
+        custom_op=lambda name, mutates_args: lambda function: function,
+    )
+    torch.__dict__.update(library=library)
+    modules = {"torch": torch, "torch.library": library, "triton": triton, "triton.language": language}
+    for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     return found
 

@@ -241,31 +241,24 @@ def test_autotuned_knobs_belong_to_the_decorator_and_given_ones_do_not() -> None
     before = "@triton.autotune(configs=[triton.Config({'BLOCK': 64})], key=['n'])"
     source = KERNEL.format(before=before, host="def host(x, n):\n    _scale_kernel[lambda m: (n,)](x, n)\n")
 
-    knobs = {k.name: (k.origin, k.tunable) for k in scan(source).knobs}
+    knobs = {k.name: (k.origin, k.tunable, k.listed) for k in scan(source).knobs}
 
     assert knobs == {
-        "num_warps": (KnobOrigin.AUTOTUNE, False),
-        "num_stages": (KnobOrigin.AUTOTUNE, False),
-        "BLOCK": (KnobOrigin.AUTOTUNE, False),
+        "num_warps": (KnobOrigin.AUTOTUNE, True, (4,)),
+        "num_stages": (KnobOrigin.AUTOTUNE, True, (3,)),
+        "BLOCK": (KnobOrigin.AUTOTUNE, True, (64,)),
+        "maxnreg": (KnobOrigin.ABSENT, True, ()),
     }
-
-
-def test_a_block_that_heuristics_compute_is_not_overridden_at_the_launch() -> None:
-    before = "@triton.heuristics({'BLOCK': lambda args: 64})"
-    source = KERNEL.format(before=before, host="def host(x, n):\n    _scale_kernel[lambda m: (n,)](x, n)\n")
-
-    assert "heuristics decorator in line 5 sets it" in (scan(source).knob(BLOCK).why_not or "")
 
 
 @pytest.mark.parametrize(
     ("decorator", "option", "why"),
     [
-        ("@triton.heuristics({'num_warps': lambda a: 8})", "num_warps", "line 5 sets it, whatever the launch says"),
         ("@triton.heuristics(pick('scale'))", "num_warps", "line 5 may set it, whatever the launch says"),
         ("@triton.heuristics(pick('scale'))", "BLOCK", "line 5 may set it, whatever the launch says"),
         ("@libtuner(configs=pick('scale'), key=['n'])", "num_stages", "the autotune decorator in line 5 sets it"),
     ],
-    ids=["heuristics", "a table from elsewhere", "a block in such a table", "a tuner of another name"],
+    ids=["a table from elsewhere", "a block in such a table", "a tuner of another name"],
 )
 def test_what_a_decorator_sets_or_may_set_is_not_tunable_at_the_launch(decorator: str, option: str, why: str) -> None:
     audit = scan(KERNEL.format(before=f"{decorator}\n", host="def host(x, n):\n    _scale_kernel[(n,)](x, n)\n"))
@@ -283,7 +276,7 @@ def test_what_a_decorator_sets_or_may_set_is_not_tunable_at_the_launch(decorator
             "line 14: launches kernel, a kernel that arrives",
         ),
         (
-            "def host(x, n):\n    kernel = _scale_kernel if n else None\n    kernel[(n,)](x, n, BLOCK=128)\n",
+            "def host(x, n):\n    kernel = KERNELS[n]\n    kernel[(n,)](x, n, BLOCK=128)\n",
             "line 15: launches kernel, which is chosen at run time in host",
         ),
         (
@@ -291,7 +284,7 @@ def test_what_a_decorator_sets_or_may_set_is_not_tunable_at_the_launch(decorator
             "line 14: _scale_kernel.warmup takes",
         ),
         (
-            "def host(x, n):\n    run = _scale_kernel[(n,)]\n    run(x, n, BLOCK=128)\n",
+            "def host(x, n):\n    return _scale_kernel[(n,)]\n",
             "line 14: _scale_kernel is bound to its grid there, and launched elsewhere",
         ),
         (

@@ -69,6 +69,7 @@ def test_every_knob_says_how_it_is_set_and_where_an_override_takes_effect() -> N
         "num_stages": (KnobKind.NUM_STAGES, KnobOrigin.ABSENT, None, 29, 29, None),
         "BLOCK": (KnobKind.BLOCK_COVERING, KnobOrigin.HELPER, "block", 28, 28, "must cover a row"),
         "programs_per_sm": (KnobKind.PROGRAMS_PER_SM, KnobOrigin.SM_COUNT, "programs", 26, 26, None),
+        "maxnreg": (KnobKind.MAXNREG, KnobOrigin.ABSENT, None, 29, 29, None),
     }
 
 

@@ -40,7 +40,10 @@ class KnobOrigin(str, Enum):
     PARAMETER = "parameter"
     SM_COUNT = "sm_count"
     ABSENT = "absent"
+    #: in the configs of Triton's autotune decorator
     AUTOTUNE = "autotune"
+    #: computed by a heuristics decorator, after whatever the launch says
+    HEURISTICS = "heuristics"
     #: kept on an autograd function's `ctx` by the forward pass
     CONTEXT = "context"
     OTHER = "other"
@@ -68,6 +71,16 @@ class Knob(Contract):
     tunable: bool
     why_not: str | None = None
     listed: tuple[int, ...] = ()
+
+    @property
+    def is_unset_cap(self) -> bool:
+        """Whether it is a cap on registers that the source does not set: open to a search, no part of the source."""
+        return self.kind is KnobKind.MAXNREG and self.origin is KnobOrigin.ABSENT
+
+    @property
+    def is_set_by_decorator(self) -> bool:
+        """Whether a decorator sets it, whatever the host code says: a table in the host code cannot give it."""
+        return self.origin in (KnobOrigin.AUTOTUNE, KnobOrigin.HEURISTICS)
 
 
 class LaunchSite(Contract):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsmith.contracts.audit import JitFunction, Pattern, PatternKind, SourceAudit, Tier
+from warpsmith.contracts.audit import JitFunction, Knob, Pattern, PatternKind, SourceAudit, Tier
 
 TIER_MEANS: dict[Tier, str] = {
     Tier.ELEMENT_WISE: "1, element-wise",
@@ -36,6 +36,11 @@ def _does(function: JitFunction) -> str:
     if function.atomics:
         parts.append(f"{function.atomics} atomics")
     return ", ".join([*parts, "a loop" if function.has_loop else "no loop"])
+
+
+def knobs_of_the_source(audit: SourceAudit) -> tuple[Knob, ...]:
+    """Without caps on registers that the source does not set, which tell a reader nothing."""
+    return tuple(knob for knob in audit.knobs if not knob.is_unset_cap)
 
 
 def patterns_by_kind(audit: SourceAudit) -> tuple[tuple[PatternKind, tuple[Pattern, ...]], ...]:

@@ -74,6 +74,7 @@ def render_profile(profile: Profile) -> str:
         "offline_launches": offline_view.offline_lines(profile),
         "tier": audit_view.TIER_MEANS[profile.audit.tier],
         "jit_functions": audit_view.jit_function_lines(profile.audit),
+        "knobs": audit_view.knobs_of_the_source(profile.audit),
         "patterns": audit_view.patterns_by_kind(profile.audit),
         "device_rows": device_view.device_rows(profile),
     }

@@ -22,13 +22,14 @@ VALUES: dict[KnobKind, tuple[int, ...]] = {
 NEUTRAL: dict[KnobKind, int] = {KnobKind.PROGRAMS_PER_SM: 1, KnobKind.LOOP_STAGES: 1}
 
 #: Knobs of the host code: they change the grid and not the machine code.
-HOST_ONLY = frozenset({KnobKind.PROGRAMS_PER_SM})
+HOST_ONLY = frozenset({KnobKind.PROGRAMS_PER_SM, KnobKind.PROGRAMS})
 
 
 def sweepable(knobs: Iterable[Knob], jit_functions: Iterable[str]) -> tuple[Knob, ...]:
-    """The knobs of these jit functions that can be changed and have values to try."""
+    """The knobs of these jit functions that a table can give and that have values to try."""
     functions = set(jit_functions)
-    return tuple(k for k in knobs if k.tunable and k.jit_function in functions and k.kind in VALUES)
+    found = (k for k in knobs if k.tunable and k.jit_function in functions and k.kind in VALUES)
+    return tuple(k for k in found if not k.is_set_by_decorator)
 
 
 def combinations(knobs: Sequence[Knob]) -> tuple[Settings, ...]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import ast
 
 from warpsmith.source.access import Addresses
-from warpsmith.source.jit import operation
+from warpsmith.source.jit import Jit, operation
 from warpsmith.source.launches import Launch, Reading
-from warpsmith.source.places import reaching_assignment
-from warpsmith.source.syntax import mentions, statement_told, walk_scope
+from warpsmith.source.places import grid_nodes, reaching_assignment
+from warpsmith.source.syntax import is_name, last_name, mentions, statement_told, walk_scope
 
 COVERS = "must cover a row"
 
 
 def block_kind(reading: Reading, launch: Launch, name: str, expression: ast.expr | None) -> tuple[bool, str | None]:
     """(covering, why it cannot be tuned)."""
-    tiles = _tiles(reading, launch, name)
+    tiles = _tiles(reading, launch.jit, name) if launch.jit is not None else None
+    if tiles is None and expression is not None and _counts_blocks(launch, name, expression):
+        tiles = True
     from_width = expression is not None and _follows_a_width(reading, launch, expression)
     if tiles:
         return False, None
@@ -24,17 +26,15 @@ def block_kind(reading: Reading, launch: Launch, name: str, expression: ast.expr
     return False, f"{launch.jit_name} is not in this file, or passes it on, so whether it must cover a row is unknown"
 
 
-def _tiles(reading: Reading, launch: Launch, name: str) -> bool | None:
-    """Whether the kernel steps along an axis by this block. None where that cannot be told."""
-    if launch.jit is None:
-        return None
-    addresses = reading.addresses(launch.jit)
+def _tiles(reading: Reading, jit: Jit, name: str, seen: frozenset[str] = frozenset()) -> bool | None:
+    """Whether a kernel, or a function that it hands the block to, steps along an axis by it. None where unseen."""
+    addresses = reading.addresses(jit)
     loop_names = {
-        n.id for loop in walk_scope(launch.jit.node) if isinstance(loop, ast.For)
+        n.id for loop in walk_scope(jit.node) if isinstance(loop, ast.For)
         for n in ast.walk(loop.target) if isinstance(n, ast.Name)
     }  # fmt: skip
-    passed_on = False
-    for node in walk_scope(launch.jit.node):
+    found: list[bool | None] = []
+    for node in walk_scope(jit.node):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             for side, other in ((node.left, node.right), (node.right, node.left)):
                 if isinstance(side, ast.Name) and side.id == name and _moves(addresses, other, loop_names):
@@ -48,8 +48,33 @@ def _tiles(reading: Reading, launch: Launch, name: str) -> bool | None:
                 return True
             if called in ("cdiv", "advance") and mentions(node, name):
                 return True
-            passed_on = passed_on or (called in reading.jits and mentions(node, name))
-    return None if passed_on else False
+            if called in reading.jits and mentions(node, name):
+                found.append(_handed_on(reading, node, reading.jits[called], name, seen | {jit.name}))
+    return True if True in found else None if None in found else False
+
+
+def _handed_on(reading: Reading, call: ast.Call, jit: Jit, name: str, seen: frozenset[str]) -> bool | None:
+    """What a function of the kernel does with the block that it is given."""
+    named = {k.arg: k.value for k in call.keywords if k.arg is not None}
+    passed = dict(zip(jit.parameters, call.args, strict=False)) | named
+    parameters = [parameter for parameter, value in passed.items() if is_name(value, name)]
+    if jit.name in seen or len(parameters) != 1:
+        return None
+    return _tiles(reading, jit, parameters[0], seen)
+
+
+def _counts_blocks(launch: Launch, name: str, expression: ast.expr) -> bool:
+    """Whether the grid divides something by the block: so many blocks along an axis, so it need not cover one."""
+    for node in grid_nodes(launch):
+        divisor = node.right if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) else None
+        if isinstance(node, ast.Call) and last_name(node.func) == "cdiv" and len(node.args) == 2:
+            divisor = node.args[1]
+        if divisor is None:
+            continue
+        key = divisor.slice if isinstance(divisor, ast.Subscript) else None
+        if ast.dump(divisor) == ast.dump(expression) or (isinstance(key, ast.Constant) and key.value == name):
+            return True
+    return False
 
 
 def _moves(addresses: Addresses, other: ast.expr, loop_names: set[str]) -> bool:

@@ -9,33 +9,69 @@ import ast
 
 from warpsmith.source.launches import Launch
 from warpsmith.source.places import Place, Spot
-from warpsmith.source.syntax import Source, assignments, walk_scope
+from warpsmith.source.syntax import FunctionNode, Source, assignments, is_name, parameters_of, walk_scope
 
 
 def dictionary_spot(source: Source, launch: Launch, key: str) -> tuple[Spot, ast.expr | None] | None:
     """Where to override `key` in the dictionary the launch unpacks, and its present value, None for no entry yet.
 
-    None where the launch unpacks no dictionary. A dictionary that the function does not build refuses.
+    None where the launch unpacks no dictionary that may have the entry. One whose making is not seen is copied.
     """
-    unpacked = launch.dictionaries
+    unpacked = [each for each in launch.dictionaries if not _is_constant_without(source, launch, each, key)]
     if not unpacked:
         return None
     names = [d.id for d in unpacked if isinstance(d, ast.Name)]
     if len(names) != len(unpacked):
-        refused = f"it may be inside **{ast.unparse(unpacked[0])}"
-        return Spot(Place.IN_PLACE, launch.line, refused=refused), None
+        inline = next(each for each in unpacked if not isinstance(each, ast.Name))
+        return Spot(Place.IN_PLACE, launch.line, refused=f"it may be inside **{ast.unparse(inline)}"), None
     values = {name: _entries(launch, name, key) for name in names}
-    name = next((n for n in names if values[n]), names[0])
-    if not _is_built_here(launch, name):
-        return Spot(
-            Place.IN_PLACE,
-            launch.line,
-            refused=f"it may be inside **{name}, which {launch.jit_name}'s launcher is given",
-        ), None
+    opaque = [name for name in names if not _is_built_here(launch, name)]
+    name = next((n for n in names if values[n]), (opaque or names)[0])
+    if name in opaque:
+        refused = f"it may be inside **{opaque[0]} or **{opaque[1]}" if len(opaque) > 1 else None
+        return _spot_of_opaque(source, launch, name, key, refused), None
     last = _last_change(source, launch, name)
     if last is None:
         return Spot(Place.IN_PLACE, launch.line, refused=f"{name} is not built where it reaches the launch"), None
     return Spot(Place.AFTER, last.lineno, f'{name}["{key}"]', last), next(iter(values[name]), None)
+
+
+def _spot_of_opaque(source: Source, launch: Launch, name: str, key: str, refused: str | None) -> Spot:
+    """Where to override an entry of a dictionary that a call returns, or that the function is given by `**`."""
+    target = f'{name}["{key}"]'
+    last = _last_change(source, launch, name)
+    if last is not None and any(found.name == name for found in assignments(launch.scope)):
+        return Spot(Place.AFTER, last.lineno, target, last, refused=refused, is_copied=True)
+    scope = launch.scope
+    if isinstance(scope, FunctionNode) and (name in parameters_of(scope) or _takes_by_stars(scope, name)):
+        return Spot(Place.ENTRY, scope.lineno, target, scope, refused=refused, is_copied=True)
+    return Spot(Place.IN_PLACE, launch.line, refused=f"it may be inside **{name}, which is made outside the function")
+
+
+def _takes_by_stars(scope: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    return scope.args.kwarg is not None and scope.args.kwarg.arg == name
+
+
+def _is_constant_without(source: Source, launch: Launch, unpacked: ast.expr, key: str) -> bool:
+    """Whether what is unpacked is a dictionary that the module writes out, never changes, and has no such entry."""
+    if not isinstance(unpacked, ast.Name) or any(f.name == unpacked.id for f in assignments(launch.scope)):
+        return False
+    scope = launch.scope
+    if isinstance(scope, FunctionNode) and (unpacked.id in parameters_of(scope) or _takes_by_stars(scope, unpacked.id)):
+        return False
+    built = [found.value for found in assignments(source.tree) if found.name == unpacked.id]
+    if len(built) != 1 or not isinstance(built[0], ast.Dict):
+        return False
+    keys = [entry.value if isinstance(entry, ast.Constant) else None for entry in built[0].keys]
+    changed = any(_changes_entries(node, unpacked.id) for node in ast.walk(source.tree))
+    return key not in keys and None not in keys and not changed
+
+
+def _changes_entries(node: ast.AST, name: str) -> bool:
+    """Whether a node sets an entry of the dictionary, or calls a method of it."""
+    if isinstance(node, ast.Subscript):
+        return is_name(node.value, name) and not isinstance(node.ctx, ast.Load)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_name(node.func.value, name)
 
 
 def only_entry(launch: Launch, key: str) -> ast.expr | None:

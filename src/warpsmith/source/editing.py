@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -102,9 +103,17 @@ class Edits:
         """The source of an expression as it stands."""
         return ast.get_source_segment(self.source, node) or ast.unparse(node)
 
+    def replacement(self, node: ast.expr) -> str:
+        """What will stand in the place of an expression: its own text where nothing replaces it yet."""
+        return self.replaced.get(self.span(node), self.text(node))
+
     def apply(self) -> str:
         """The changed source. Raises NotApplicable where a node is in a place that cannot be changed."""
-        wrapper = MetadataWrapper(cst.parse_module(self.source), unsafe_skip_copy=True)
+        try:
+            wrapper = MetadataWrapper(cst.parse_module(self.source), unsafe_skip_copy=True)
+        except cst.ParserSyntaxError as error:
+            why = f"libcst {version('libcst')} cannot read its syntax"
+            raise NotApplicable(f"line {error.raw_line}: the source cannot be rewritten: {why}") from error
         editor = _Editor(self)
         changed = wrapper.visit(editor).code
         if editor.waiting:

@@ -6,7 +6,7 @@ Must not know who launches them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import JitFunction, Tier
@@ -25,6 +25,7 @@ _KNOWN_DECORATORS = frozenset({"jit", "autotune", "heuristics"})
 class Jit:
     """A jit function of the source. `heuristics` maps the arguments that a decorator computes to how.
 
+    `autotune` is the decorator that tunes it; `tuned_by_triton` tells whether that is Triton's own.
     `unread_heuristics` are decorators whose table is not written where they stand: what they set is unknown.
     """
 
@@ -33,9 +34,10 @@ class Jit:
     constexprs: frozenset[str]
     defaults: dict[str, ast.expr]
     autotune: ast.Call | None
+    tuned_by_triton: bool
     heuristics: dict[str, ast.expr]
     unread_heuristics: tuple[ast.Call, ...]
-    #: (name, line) of decorators that are not Triton's
+    #: (name, line) of decorators that are not Triton's, and of calls that wrap it later
     other_decorators: tuple[tuple[str, int], ...]
 
     @property
@@ -64,9 +66,10 @@ def jit_functions(source: Source) -> dict[str, Jit]:
     """The jit functions by name, in source order."""
     found: dict[str, Jit] = {}
     from_triton = _names_from_triton(source.tree)
+    wrapped = _wrapped_again(source.tree)
     for node in ast.walk(source.tree):
         if isinstance(node, ast.FunctionDef) and any(_is_jit(d, from_triton) for d in node.decorator_list):
-            found[node.name] = _read(node)
+            found[node.name] = _read(node, from_triton, wrapped.get(node.name, ()))
     return dict(sorted(found.items(), key=lambda item: item[1].node.lineno))
 
 
@@ -88,11 +91,26 @@ def _names_from_triton(tree: ast.Module) -> frozenset[str]:
 
 
 def _is_jit(decorator: ast.expr, from_triton: frozenset[str]) -> bool:
+    return _is_tritons(decorator, "jit", from_triton)
+
+
+def _is_tritons(decorator: ast.expr, wanted: str, from_triton: frozenset[str]) -> bool:
     name = dotted(decorator.func if isinstance(decorator, ast.Call) else decorator) or ""
-    return name.rpartition(".")[2] == "jit" and name.partition(".")[0] in from_triton
+    return name.rpartition(".")[2] == wanted and name.partition(".")[0] in from_triton
 
 
-def _read(node: ast.FunctionDef) -> Jit:
+def _wrapped_again(tree: ast.Module) -> dict[str, list[tuple[str, int]]]:
+    """By name: the calls of the module that make another thing of it, `kernel = cached(kernel)`."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if any(isinstance(argument, ast.Name) and argument.id == name for argument in node.value.args):
+                found.setdefault(name, []).append((ast.unparse(node.value.func), node.lineno))
+    return found
+
+
+def _read(node: ast.FunctionDef, from_triton: frozenset[str], wrapped: Iterable[tuple[str, int]]) -> Jit:
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
     every = [*positional, *arguments.kwonlyargs]
@@ -101,7 +119,7 @@ def _read(node: ast.FunctionDef) -> Jit:
     autotune: ast.Call | None = None
     heuristics: dict[str, ast.expr] = {}
     unread: list[ast.Call] = []
-    others: list[tuple[str, int]] = []
+    others: list[tuple[str, int]] = [*wrapped]
     for decorator in node.decorator_list:
         name = last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
         if isinstance(decorator, ast.Call) and (name == "autotune" or _has_configs(decorator)):
@@ -120,6 +138,7 @@ def _read(node: ast.FunctionDef) -> Jit:
         ),
         defaults=defaults,
         autotune=autotune,
+        tuned_by_triton=autotune is not None and _is_tritons(autotune, "autotune", from_triton),
         heuristics=heuristics,
         unread_heuristics=tuple(unread),
         other_decorators=tuple(others),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from warpsmith.source.access import Addresses
+from warpsmith.source.chosen import bound_launches, chosen_kernels, unwrapped
 from warpsmith.source.jit import Jit, is_jit, jit_functions
 from warpsmith.source.syntax import Scope, Source, assignments, dotted, last_name, name_of, parameters_of, walk_scope
 from warpsmith.source.terms import Terms
@@ -22,13 +23,17 @@ KEPT_READINGS = 8
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch. `jit` is None for a kernel that another module defines."""
+    """A launch. `jit` is None for a kernel that another module defines.
+
+    A call that may launch one of several kernels is a launch of each; `chosen_as` is the variable that says which.
+    """
 
     call: ast.Call
     jit_name: str
     jit: Jit | None
     scope: Scope
     grid: ast.expr
+    chosen_as: str | None = None
 
     @property
     def line(self) -> int:
@@ -121,15 +126,16 @@ def read(text: str) -> Reading:
         if not isinstance(node, ast.Call):
             continue
         if isinstance(node.func, ast.Subscript):
-            launch = _launch(source, jits, imported, node, node.func)
-            if isinstance(launch, Launch):
-                launches.append(launch)
-            elif launch is not None:
-                not_covered.append((node.lineno, launch))
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("run", "warmup"):
+            found = _launch(source, jits, imported, node, node.func)
+            if isinstance(found, str):
+                not_covered.append((node.lineno, found))
+            else:
+                launches += found
+        elif isinstance(node.func, ast.Attribute) and node.func.attr == "run":
             name = last_name(node.func.value)
             if name in jits:
-                not_covered.append((node.lineno, f"{name}.{node.func.attr} takes its options beside the launch"))
+                not_covered.append((node.lineno, f"{name}.run takes its grid and options as arguments"))
+    not_covered += _warmed_up_alone(source, jits, launches)
     not_covered += [
         (line, f"{jit.name} is wrapped by @{decorator}, whose cache may ignore launch options")
         for jit in jits.values()
@@ -140,7 +146,9 @@ def read(text: str) -> Reading:
         for jit in jits.values()
         for each in jit.unread_heuristics
     ]
-    not_covered += _kept_for_later(source, jits)
+    bound, elsewhere = _kept_for_later(source, jits)
+    launches += bound
+    not_covered += elsewhere
     not_covered += _wrapped_later(source.tree)
     launches.sort(key=lambda launch: (launch.call.lineno, launch.call.col_offset))
     said = tuple(f"line {line}: {what}" for line, what in sorted(not_covered))
@@ -149,23 +157,25 @@ def read(text: str) -> Reading:
 
 def _launch(
     source: Source, jits: dict[str, Jit], imported: frozenset[str], call: ast.Call, func: ast.Subscript
-) -> Launch | str | None:
-    """The launch, what is not understood about it, or None where the call is no launch."""
-    kernel = func.value
-    if isinstance(kernel, ast.Call) and last_name(kernel.func) in ("wrap_triton", "capture_triton") and kernel.args:
-        kernel = kernel.args[0]
+) -> list[Launch] | str:
+    """A launch for each kernel that it may be of, none where the call is no launch; or what is not understood."""
+    kernel = unwrapped(func.value)
     scope = source.scope_of(call)
     name = last_name(kernel)
     if isinstance(kernel, ast.Name) and any(found.name == name for found in assignments(scope)):
+        chosen = chosen_kernels(scope, name, jits)
+        if chosen is not None and (len(chosen.kernels) == 1 or (chosen.told_apart and kernel is func.value)):
+            by = name if len(chosen.kernels) > 1 else None
+            return [Launch(call, each, jits[each], scope, func.slice, by) for each in chosen.kernels]
         if not _looks_like_a_launch(call, func):
-            return None
+            return []
         return f"launches {name}, which is chosen at run time in {name_of(scope)}"
     if name in jits:
-        return Launch(call, name, jits[name], scope, func.slice)
+        return [Launch(call, name, jits[name], scope, func.slice)]
     if not _looks_like_a_launch(call, func):
-        return None
+        return []
     if isinstance(kernel, ast.Name) and name in imported:
-        return Launch(call, name, None, scope, func.slice)
+        return [Launch(call, name, None, scope, func.slice)]
     if isinstance(kernel, ast.Name) and name in parameters_of(scope):
         return f"launches {name}, a kernel that arrives as a parameter of {name_of(scope)}"
     return f"launches {ast.unparse(kernel)}, which is no jit function of this file"
@@ -188,21 +198,41 @@ def _imported_names(tree: ast.Module) -> frozenset[str]:
     )
 
 
-def _kept_for_later(source: Source, jits: dict[str, Jit]) -> list[tuple[int, str]]:
-    """Launches that are bound to a name or handed on, `run = kernel[grid]`, and jit functions that are shadowed."""
-    found = [
-        (node.lineno, f"{node.value.id} is bound to its grid there, and launched elsewhere")
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in jits
-        if not (isinstance(parent := source.parents[node], ast.Call) and parent.func is node)
-    ]
+def _kept_for_later(source: Source, jits: dict[str, Jit]) -> tuple[list[Launch], list[tuple[int, str]]]:
+    """Launches that are bound to a name first, `run = kernel[grid]`; those that are handed on, and shadowed kernels."""
+    launches: list[Launch] = []
+    said: list[tuple[int, str]] = []
+    for node in ast.walk(source.tree):
+        if not (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in jits):
+            continue
+        name = node.value.id
+        if isinstance(parent := source.parents[node], ast.Call) and parent.func is node:
+            continue
+        bound = bound_launches(source, node)
+        if bound is None:
+            said.append((node.lineno, f"{name} is bound to its grid there, and launched elsewhere"))
+            continue
+        scope = source.scope_of(node)
+        launches += [Launch(each.call, name, jits[name], scope, node.slice) for each in bound]
     kept = {jit.node for jit in jits.values()}
-    found += [
+    said += [
         (node.lineno, f"{node.name} is defined again in line {jits[node.name].node.lineno}, which is the one read")
         for node in ast.walk(source.tree)
         if isinstance(node, ast.FunctionDef) and node.name in jits and node not in kept and is_jit(source.tree, node)
     ]
-    return found
+    return launches, said
+
+
+def _warmed_up_alone(source: Source, jits: dict[str, Jit], launches: list[Launch]) -> list[tuple[int, str]]:
+    """Warm-ups in functions that do not launch the kernel themselves: which settings they should take is not seen."""
+    here = {(launch.scope, launch.jit_name) for launch in launches}
+    return [
+        (node.lineno, f"{node.func.value.id}.warmup takes its options beside the launch")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "warmup"
+        if isinstance(node.func.value, ast.Name) and node.func.value.id in jits
+        if (source.scope_of(node), node.func.value.id) not in here
+    ]
 
 
 def _wrapped_later(tree: ast.Module) -> list[tuple[int, str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from typing import Protocol
 
 from warpsmith.source.editing import Edits, NotApplicable
-from warpsmith.source.knobs import Site
 from warpsmith.source.places import Place
+from warpsmith.source.sites import Site
 
 
 class Wording(Protocol):
@@ -48,13 +49,33 @@ def add_override(edits: Edits, site: Site, wording: Wording) -> None:
         edits.add_argument(site.launch.call, wording.argument(site))
     elif spot.place is Place.IN_PLACE:
         for read in spot.reads:
-            text = edits.text(read)
-            factor = wording.value(site, "1")
-            edits.replace(read, f"({text} * {factor})" if site.multiplies else wording.value(site, text))
+            _override_read(edits, read, site, wording)
+    elif spot.place is Place.HEURISTIC:
+        for read in spot.reads:
+            _override_heuristic(edits, read, site, wording)
     else:
         assert spot.statement is not None
         add = edits.add_at_entry if spot.place is Place.ENTRY else edits.add_after
         add(spot.statement, assignment(site, wording))
+
+
+def _override_read(edits: Edits, read: ast.expr, site: Site, wording: Wording) -> None:
+    """In place. A launch of one of several kernels has an override for each, one in the other."""
+    now = edits.replacement(read)
+    written = [
+        f"({text} * {wording.value(site, '1')})" if site.multiplies else wording.value(site, text)
+        for text in (edits.text(read), now)
+    ]
+    if now != written[0]:
+        edits.replace(read, written[1])
+
+
+def _override_heuristic(edits: Edits, function: ast.expr, site: Site, wording: Wording) -> None:
+    """Inside a lambda; any other function is asked from a lambda that stands for it."""
+    if isinstance(function, ast.Lambda):
+        edits.replace(function.body, wording.value(site, edits.text(function.body)))
+    else:
+        edits.replace(function, f"lambda args: {wording.value(site, f'({edits.text(function)})(args)')}")
 
 
 def assignment(site: Site, wording: Wording) -> str:
@@ -63,13 +84,40 @@ def assignment(site: Site, wording: Wording) -> str:
     assert target is not None
     if site.multiplies:
         return f"{target} = {target} * {wording.value(site, '1')}"
-    if site.default is not None:
+    if site.default is not None or site.spot.is_copied:
         return wording.entry(site)
     return f"{target} = {wording.value(site, target)}"
 
 
 def read_entry(site: Site) -> str:
     """The present value of a dictionary's entry that may be missing: `options.get("num_stages", 3)`."""
+    dictionary, key = _entry(site)
+    return f"{dictionary}.get({key}, {site.default})"
+
+
+def set_entry(site: Site, value: str) -> str:
+    """The statement that sets a dictionary's entry; a dictionary that others may hold is copied."""
+    dictionary, key = _entry(site)
+    if site.spot.is_copied:
+        return f"{dictionary} = {{**{dictionary}, {key}: {value}}}"
+    return f"{site.spot.target} = {value}"
+
+
+def _entry(site: Site) -> tuple[str, str]:
     assert site.spot.target is not None
     dictionary, _, key = site.spot.target.partition("[")
-    return f"{dictionary}.get({key.rstrip(']')}, {site.default})"
+    return dictionary, key.rstrip("]")
+
+
+def beside_host_code(found: Iterable[Site]) -> None:
+    """Raises NotApplicable for a knob whose override stands where no variable of the host function is known."""
+    for site in found:
+        if site.spot.place is Place.CONFIGS:
+            raise NotApplicable(
+                f"line {site.line}: {site.id} is set by the configs of an autotune decorator, so a table "
+                "cannot give it; add configs to the decorator"
+            )
+        if site.spot.place is Place.HEURISTIC:
+            raise NotApplicable(
+                f"line {site.line}: {site.id} is set by a heuristics decorator, so a table cannot give it"
+            )

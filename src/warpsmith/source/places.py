@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from warpsmith.source.branches import exclusive
 from warpsmith.source.launches import Launch
 from warpsmith.source.syntax import (
     FunctionNode,
@@ -29,11 +30,16 @@ class Place(Enum):
     ENTRY = "at a function's entry"
     IN_PLACE = "where it is read"
     KEYWORD = "as a further keyword of the launch"
+    CONFIGS = "in the configs of the autotune decorator"
+    HEURISTIC = "in what a heuristics decorator computes"
 
 
 @dataclass(frozen=True)
 class Spot:
-    """Where to override. `statement` is what to insert after (for ENTRY the function), `reads` what to replace."""
+    """Where to override. `statement` is what to insert after (for ENTRY the function), `reads` what to replace.
+
+    `is_copied`: the target is an entry of a dictionary that others may hold, so a copy of it is changed.
+    """
 
     place: Place
     line: int
@@ -41,6 +47,7 @@ class Spot:
     statement: ast.stmt | None = None
     reads: tuple[ast.expr, ...] = ()
     refused: str | None = None
+    is_copied: bool = False
 
 
 def spot_of_name(source: Source, launch: Launch, name: str, *, sizes_things: bool) -> Spot:
@@ -76,18 +83,19 @@ def spot_of_expression(launch: Launch, expression: ast.expr, *, sizes_things: bo
     return Spot(Place.IN_PLACE, launch.line, reads=reads)
 
 
-def spot_of_literal(launch: Launch, literal: ast.Constant, *, sizes_things: bool) -> Spot:
+def spot_of_literal(source: Source, launch: Launch, literal: ast.Constant, *, sizes_things: bool) -> Spot:
     """A literal in the launch, and its repetitions in the grid. Elsewhere in the function the same number refuses."""
     if not sizes_things:
         return Spot(Place.IN_PLACE, launch.line, reads=(literal,))
     same = [n for n in _host_nodes(launch.scope) if isinstance(n, ast.Constant) and n.value == literal.value]
     same = [n for n in same if type(n.value) is int]
-    in_grid = set(_grid_nodes(launch))
-    strangers = [n for n in same if n is not literal and n not in in_grid]
+    in_grid = set(grid_nodes(launch))
+    strangers = [n for n in same if n is not literal and n not in in_grid and not exclusive(source, n, launch.call)]
     refused = None
     if strangers:
         refused = f"the number {ast.unparse(literal)} also stands in line {strangers[0].lineno}, and may depend on it"
-    return Spot(Place.IN_PLACE, launch.line, reads=tuple(n for n in same if n not in strangers), refused=refused)
+    reads = tuple(n for n in same if n is literal or n in in_grid)
+    return Spot(Place.IN_PLACE, launch.line, reads=reads, refused=refused)
 
 
 def reaching_assignment(source: Source, launch: Launch, name: str) -> ast.stmt | None:
@@ -162,7 +170,7 @@ def _after(loop: ast.For | ast.While, line: int) -> Iterator[ast.stmt]:
     return (statement for statement in loop.body if statement.lineno > line)
 
 
-def _grid_nodes(launch: Launch) -> Iterator[ast.AST]:
+def grid_nodes(launch: Launch) -> Iterator[ast.AST]:
     """The grid's nodes, through the names it is made of."""
     waiting: list[ast.AST] = [launch.grid]
     seen: set[str] = set()
@@ -177,4 +185,4 @@ def _grid_nodes(launch: Launch) -> Iterator[ast.AST]:
 
 def grid_names(launch: Launch) -> frozenset[str]:
     """Every name that the grid is computed from, directly or through other names of the function."""
-    return frozenset(n.id for n in _grid_nodes(launch) if isinstance(n, ast.Name))
+    return frozenset(n.id for n in grid_nodes(launch) if isinstance(n, ast.Name))

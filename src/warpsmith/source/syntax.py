@@ -6,9 +6,12 @@ Owns how a tree is walked. Must not know of Triton, and changes nothing: `editin
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+
+import libcst as cst
 
 from warpsmith.contracts.errors import PreflightError
 
@@ -24,10 +27,21 @@ def parse(source: str) -> ast.Module:
         return ast.parse(source)
     except SyntaxError as error:
         line = error.lineno if error.lineno is not None else 1
-        raise PreflightError(f"line {line}: the source is not valid Python: {error.msg}") from error
+        raise PreflightError(f"line {line}: {_not_read(source, error.msg)}") from error
     except (ValueError, RecursionError, MemoryError) as error:
         why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
         raise PreflightError(f"line 1: the source is not valid Python: {why}") from error
+
+
+def _not_read(source: str, why: str) -> str:
+    """What to do where a newer Python would read the source: libcst's grammar does not depend on the one that runs."""
+    invalid = f"the source is not valid Python: {why}"
+    try:
+        cst.parse_module(source)
+    except (cst.ParserSyntaxError, RecursionError):
+        return invalid
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"{invalid}; its syntax is newer than Python {here}: run warpsmith under the Python that the project uses"
 
 
 def equal_syntax_tree(a: str, b: str) -> bool:

@@ -16,7 +16,7 @@ from warpsmith.contracts.base import Contract
 from warpsmith.source.editing import Edits, NotApplicable
 from warpsmith.source.knobs import sites
 from warpsmith.source.launches import Reading, read
-from warpsmith.source.overrides import chosen
+from warpsmith.source.overrides import beside_host_code, chosen
 from warpsmith.source.table_forms import form_with, with_form
 from warpsmith.source.table_host import LookUp, override
 from warpsmith.source.table_removal import (
@@ -152,6 +152,7 @@ def _write(source: str, group: Sequence[SettingsTable], name: str, form: Form, e
     ids = [f"{first.jit_function}.{n}" for n in names]
     in_host = [s for s in sites(reading) if s.launch.host_function == first.host_function]
     found = chosen(in_host, ids)
+    beside_host_code(found)
     edits = Edits(source, fits=True)
     look_up = LookUp(name, form, first.tensor, first.axes)
     for scope in dict.fromkeys(site.launch.scope for site in found):

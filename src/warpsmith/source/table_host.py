@@ -40,6 +40,8 @@ def override(edits: Edits, reading: Reading, look_up: LookUp, found: Sequence[Si
     statements = [statement for _, statement in placed if statement is not None]
     anchor = _anchor(reading, found, statements, ready)
     given = look_up_call(look_up.form, look_up.table_name, look_up.tensor, look_up.axes)
+    if launch.chosen_as is not None:
+        given = f"{given} if {launch.chosen_as} is {launch.jit_name} else {{}}"
     add = edits.add_at_entry if anchor is None else edits.add_after
     where = anchor if anchor is not None else scope
     assert isinstance(where, ast.stmt)
@@ -71,7 +73,8 @@ def _own_default(site: Site) -> frozenset[str]:
 def _ready(reading: Reading, launch: Launch, look_up: LookUp) -> ast.stmt | None:
     """The statement after which the look-up's variables have their values; None for the function's entry."""
     last: ast.stmt | None = None
-    asked = [names_read(parse(expression)) for expression in (look_up.tensor, *look_up.axes)]
+    kernel = (launch.chosen_as,) if launch.chosen_as is not None else ()
+    asked = [names_read(parse(expression)) for expression in (look_up.tensor, *look_up.axes, *kernel)]
     for variable in dict.fromkeys(name for names in asked for name in sorted(names)):
         statement = reaching_assignment(reading.source, launch, variable)
         if statement is None and variable not in parameters_of(launch.scope):

@@ -35,8 +35,9 @@ def without_table(text: str, name: str, *, exactly: bool = False) -> Removed:
     axes: tuple[str, ...] = ()
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Assign) and is_look_up(node.value, name) and isinstance(node.targets[0], ast.Name):
-            assert isinstance(node.value, ast.Call)
-            axes = axes_of_call(form, [edits.text(size) for size in node.value.args[2:]])
+            call = node.value.body if isinstance(node.value, ast.IfExp) else node.value
+            assert isinstance(call, ast.Call)
+            axes = axes_of_call(form, [edits.text(size) for size in call.args[2:]])
             edits.remove(node)
             _Overrides(source, edits, exactly).drop(node, node.targets[0].id)
     return Removed(edits.apply(), entries_of(form, table.value), axes)
@@ -96,6 +97,8 @@ def table_names(statement: ast.stmt) -> list[str]:
 
 def is_look_up(value: ast.expr, name: str) -> bool:
     """Whether an expression looks a launch up in the table `name`."""
+    if isinstance(value, ast.IfExp):  # a launch of one of several kernels
+        value = value.body
     if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == LOOK_UP):
         return False
     return bool(value.args) and isinstance(value.args[0], ast.Name) and value.args[0].id == name

@@ -12,8 +12,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 
-from warpsmith.source.knobs import Site
 from warpsmith.source.layout import LINE_LENGTH
+from warpsmith.source.overrides import set_entry
+from warpsmith.source.sites import Site
 
 LOOK_UP = "_tuned_settings"
 GPU_KEY = "_gpu_key"
@@ -214,4 +215,5 @@ class FromTable:
         return f"**{self.options}"
 
     def entry(self, site: Site) -> str:
-        return f'if "{site.name}" in {self.tuned}:\n    {site.spot.target} = {self.tuned}["{site.name}"]'
+        value = f'{self.tuned}["{site.name}"]'
+        return f'if "{site.name}" in {self.tuned}:\n    {set_entry(site, value)}'
