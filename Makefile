@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 
 # pytest comes last: its summary is the last line of the output.
 test: lint
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The whole job on a scratch copy: measured where there is an NVIDIA GPU, else replayed from benchmark/data.
 demo: $(STAMP)

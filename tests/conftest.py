@@ -41,5 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def kept_apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What tests measure is not kept for the user's runs, nor for other tests."""
+    """What tests measure is not kept for the user's runs, nor for other tests; and the pytest that runs a kernel's own
+    tests does without the plugins of this environment, whose import takes longer than all else it does.
+    """
     monkeypatch.setenv("WARPSMITH_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

@@ -15,7 +15,8 @@ from calibrating.plot import save_plot
 from calibrating.records import Record, pack_records, read_records
 from warpsmith.contracts.measurement import CaseCheck, Correctness, Timing, TimingMethod
 from warpsmith.contracts.verdict import Interval, Outcome, Verdict
-from warpsmith.verdict.decision import Evidence, decide
+from warpsmith.verdict.decision import decide
+from warpsmith.verdict.evidence import Evidence
 from warpsmith.verdict.statistics import compare, median_ms
 from warpsmith.verdict.thresholds import Thresholds
 

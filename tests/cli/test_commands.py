@@ -259,3 +259,36 @@ def test_a_signal_ends_a_command_with_the_code_for_interrupted(
 
     assert ended.exit_code == ExitCode.INTERRUPTED
     assert ended.err == "warpsmith: interrupted; what was measured is kept, and the same command goes on from here\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "told"),
+    [
+        ("--regime", "small ones", "--regime: expected a comparison such as N<=4096 or dtype=bf16, found 'small ones'"),
+        ("--weight", "N=4096", "such as 'N=4096: 3', found 'N=4096'"),
+        ("--target-metric", "make it fast", "such as 'forward < 0.3 ms at N=4096', 'speedup > 1.5' or"),
+        ("--objective", "beauty", "beauty"),
+    ],
+)
+@pytest.mark.parametrize("stage", ["run", "profile"])
+def test_an_aim_of_nonsense_is_a_usage_error_with_an_example(
+    tmp_path: Path, command: Command, stage: str, option: str, text: str, told: str
+) -> None:
+    root = make_repository(tmp_path)
+    ended = command(root, stage, "rms_norm", option, text)
+
+    assert ended.exit_code == ExitCode.USAGE
+    assert told in " ".join(ended.err.split())
+    assert not Run.of(root).workspace.request.exists()
+
+
+def test_an_aim_is_of_the_request_of_a_run_and_read_back_from_its_words(
+    profiled: Run, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiled.ask_for(regime=["N<=4096"], weights=["N=4096: 3"], target_metric="speedup > 1.5")
+    same = ("--regime", "N <= 4096", "--weight", "N=4096:3", "--target-metric", "speedup>1.5")
+    assert command(profiled.root, "run", "rms_norm", *same).exit_code == ExitCode.WAITING
+
+    ended = command(profiled.root, "run", "rms_norm", "--regime", "N<=2048")
+    assert ended.exit_code == ExitCode.USAGE
+    assert "is unfinished and has another regime" in ended.err

@@ -22,7 +22,15 @@ from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.history import RunSummary
 from warpsmith.contracts.progress import RunProgress
-from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState, SearchResult
+from warpsmith.contracts.result import (
+    FinalOutcome,
+    FinalResult,
+    NextStep,
+    PredictionCheck,
+    PredictionSummary,
+    RunState,
+    SearchResult,
+)
 from warpsmith.contracts.verdict import Interval
 from warpsmith.workspace.documents import write_document
 from warpsmith.workspace.layout import Workspace
@@ -188,6 +196,10 @@ def test_what_is_left_is_counted_on_from_when_it_was_told(begun: Run, monkeypatc
     )
 
 
+PREDICTIONS = PredictionSummary(
+    checks=(PredictionCheck(number=1, predicted_low=1.1, predicted_high=1.3, measured=1.2, place="within"),),
+    measured_over_middle=1.003,
+)
 RUNNING = Standing(
     kernel="rms_norm",
     run=RunSummary(run_id=RUN_ID, begun=AT, goal=Mode.FULL, state=RunState.OPTIMIZE),
@@ -218,6 +230,7 @@ RUNNING = Standing(
     ),
     elapsed_s=68.0,
     last_event={"event": "variant", "at": AT},
+    predictions=PREDICTIONS,
     earlier=(
         RunSummary(
             run_id=EARLIER_ID,
@@ -270,8 +283,9 @@ def test_of_many_earlier_runs_the_newest_are_listed_and_the_others_counted() -> 
 
 def test_a_program_reads_the_same_under_names_that_stay() -> None:
     data = json.loads(json.dumps(as_data(RUNNING)))
-    assert set(data) == {"kernel", "run", "running", "progress", "next", "last_event", "history"}
+    assert set(data) == {"kernel", "run", "running", "progress", "next", "last_event", "predictions", "history"}
     assert data["running"] == {"pid": 7, "started": AT}
+    assert PredictionSummary.model_validate(data["predictions"]) == PREDICTIONS
     assert data["progress"] == {**json.loads(RUNNING.progress.model_dump_json()), "elapsed_s": 68.0}  # type: ignore[union-attr]
     assert RunSummary.model_validate(data["run"]) == RUNNING.run
     assert tuple(RunSummary.model_validate(run) for run in data["history"]) == RUNNING.earlier

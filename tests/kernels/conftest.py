@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ import pytest
 import torch
 import triton
 from torch import Tensor
+
+INTERPRETER = Path(__file__).with_name("interpret.py")
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +37,8 @@ def interpreted_errors(request: pytest.FixtureRequest) -> Any:
     """What interpreted_<kernel>.py, beside test_<kernel>.py, prints as JSON."""
     script = request.path.with_name(request.path.name.replace("test_", "interpreted_", 1))
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
+    command = [sys.executable, str(INTERPRETER), str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

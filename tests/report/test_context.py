@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import measured_fixtures as measured
@@ -10,7 +11,9 @@ import report_fixtures as run
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.result import FinalOutcome
-from warpsmith.report.report_view import limits, predictions_told, three_way_tables
+from warpsmith.report.aim_view import predictions_told
+from warpsmith.report.report_view import limits, three_way_tables
+from warpsmith.verdict.predictions import check_predictions
 
 
 def test_the_winner_is_found_among_the_variants() -> None:
@@ -57,10 +60,16 @@ def test_another_method_is_told_below_the_three_way_table() -> None:
 
 
 def test_predictions_are_counted_over_what_was_measured() -> None:
-    assert predictions_told(run.variants()) == (
-        "Of 2 measured variants, 1 came out within their prediction, 0 above and 1 below it."
+    found = check_predictions(run.variants())
+
+    assert [(c.number, c.place) for c in found.checks] == [(1, "within"), (2, "below")]
+    middles = math.sqrt(1.10 * 1.45), math.sqrt(1.31 * 1.36)
+    assert found.measured_over_middle == pytest.approx(math.sqrt(1.307 / middles[0] * 1.299 / middles[1]), abs=1e-6)
+    assert predictions_told(found) == (
+        "Of 2 measured variants, 1 came out within the prediction, 0 above and 1 below; measured over the middle of "
+        "the range, geometric mean: 1.004."
     )
-    assert predictions_told(run.variants()[2:]) is None
+    assert predictions_told(check_predictions(run.variants()[2:])) is None
 
 
 def test_a_winner_is_told_with_what_it_builds_on_but_for_tables_that_were_replaced() -> None:

@@ -34,7 +34,7 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
     pages = [
         render_profile(profiles.profile()),
         render_report(run.context()),
-        render_comparison(run.variants(), 1, "all tried"),
+        render_comparison(run.variants(), run.search()),
         *(render_variant_notes(variant, None) for variant in run.variants()),
     ]
     for page in pages:
@@ -56,13 +56,14 @@ def test_notes_of_a_variant_that_came_to_nothing_say_how_far_it_came(golden: Gol
 
 
 def test_the_comparison_is_as_it_was(golden: Golden) -> None:
-    text = render_comparison(run.variants(), 1, "every strategy that the profile recommends was tried", origin=RECORDED)
+    result = run.search().model_copy(update={"origin": RECORDED})
+    text = render_comparison(run.variants(), result)
 
     golden("comparison.md", text)
 
 
 def test_a_comparison_without_a_winner_is_a_result() -> None:
-    page = render_comparison(run.variants()[1:], None, "all tried")
+    page = render_comparison(run.variants()[1:], run.search(winner=None, numbers=(2, 3)))
 
     assert page.startswith("# Comparison: no variant beat the original\n")
     assert "| v2 |" in page
@@ -70,7 +71,7 @@ def test_a_comparison_without_a_winner_is_a_result() -> None:
 
 
 def test_a_comparison_of_no_variants_renders() -> None:
-    assert "| none |" in render_comparison((), None, "time budget used")
+    assert "| none |" in render_comparison((), run.search(winner=None, numbers=()))
 
 
 def test_a_report_tells_of_a_mode_that_was_not_timed() -> None:
@@ -141,7 +142,7 @@ def test_words_of_the_guardrails_and_the_outcomes_are_explained_where_they_occur
     "page",
     [
         render_profile(profiles.profile()),
-        render_comparison(run.variants(), 1, "all tried"),
+        render_comparison(run.variants(), run.search()),
         render_report(run.context()),
     ],
     ids=["profile", "comparison", "report"],

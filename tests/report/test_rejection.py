@@ -161,7 +161,7 @@ def test_in_short_has_check_case_sentence_and_command() -> None:
 
 
 def test_a_comparison_has_it_in_short() -> None:
-    page = render_comparison([variant(VariantStatus.INCORRECT, incorrect())], None, "all tried")
+    page = render_comparison([variant(VariantStatus.INCORRECT, incorrect())], run.search(winner=None, numbers=()))
 
     line = next(line for line in page.splitlines() if line.startswith("- **v4"))
     assert line == f"- **v4, {run.proposed().title}**: {in_short(incorrect())}"

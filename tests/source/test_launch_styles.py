@@ -330,6 +330,35 @@ def test_one_variable_that_feeds_two_kernels_is_one_knob_and_the_other_is_tied_t
     assert audit.knob("_other_kernel.num_warps").why_not == f"tied to {WARPS}: the variable warps feeds both launches"
 
 
+def test_warps_computed_from_a_block_follow_it_unless_they_are_set_too(machine: Any) -> None:
+    host = (
+        "def host(x, n):\n    block = 128\n    warps = 8 if block > 64 else 2\n"
+        "    _scale_kernel[(triton.cdiv(n, block),)](x, n, BLOCK=block, num_warps=warps)\n"
+    )
+    source = KERNEL.format(before="", host=host)
+    tunable = make_tunable(source, [scan(source).knob(BLOCK), scan(source).knob(WARPS)])
+
+    (moved,) = machine.run(tunable, settings={BLOCK: 32}, x=None, n=64)
+    (both,) = machine.run(tunable, settings={BLOCK: 32, WARPS: 4}, x=None, n=64)
+
+    assert [(each.grid, each.arguments["num_warps"]) for each in (moved, both)] == [((2,), 2), ((2,), 4)]
+
+
+def test_one_kernel_in_two_passes_has_a_site_in_each(machine: Any) -> None:
+    host = (
+        "def forward(x, n):\n    block = 128\n    _scale_kernel[(triton.cdiv(n, block),)](x, n, BLOCK=block)\n\n\n"
+        "def backward(x, n):\n    size = min(n, 64)\n    _scale_kernel[(triton.cdiv(n, size),)](x, n, BLOCK=size)\n\n\n"
+        "def host(x, n):\n    forward(x, n)\n    backward(x, n)\n"
+    )
+    source = KERNEL.format(before="", host=host)
+    tunable = make_tunable(source, [scan(source).knob(BLOCK)])
+
+    launches = machine.run(tunable, settings={BLOCK: 32}, x=None, n=1024)
+
+    assert [(each.grid, each.arguments["BLOCK"]) for each in launches] == [((32,), 32), ((32,), 32)]
+    assert [each.grid for each in machine.run(tunable, x=None, n=1024)] == [(8,), (16,)]
+
+
 def test_crlf_and_non_ascii_text_survive(machine: Any) -> None:
     source = STYLES["literal at the launch, repeated in the grid"].source.replace(
         "x * 2,", "x * 2,  # ×2 – größer\n       "

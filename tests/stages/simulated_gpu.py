@@ -161,6 +161,7 @@ class SimulatedGpu:
     wrong_result: Callable[[Work], str | None] = no_failure
     worker_failure: Callable[[AnyQuestion], str | None] = lambda question: None
     cold_s: Callable[[str], float] = lambda text: 0.5
+    peak_bytes: Callable[[str], int] = lambda text: 1 << 20
     target_failure: str | None = None
     also_in_code: Callable[[Work], object] = lambda work: None
     launches_nothing: bool = False
@@ -287,7 +288,8 @@ class SimulatedGpu:
         return Work(case, mode, text, contender.settings)
 
     def _memory(self, question: MeasureMemory) -> Memories:
-        peak_bytes = {contender.name: 1 << 20 for contender in question.contenders}
+        texts = {each.name: "" if each.source is None else text_of(each.source) for each in question.contenders}
+        peak_bytes = {name: self.peak_bytes(text) for name, text in texts.items()}
         return Memories(
             memories=tuple(Memory(case=question.case, mode=mode, peak_bytes=peak_bytes) for mode in question.modes)
         )

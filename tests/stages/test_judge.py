@@ -16,7 +16,8 @@ from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import Outcome
 from warpsmith.measure.worker.protocol import MeasureCompilation, MeasureMemory, Sanitize, Time
 from warpsmith.search.bench import Bench
-from warpsmith.stages.judge import LONGER, Judgement, Rules, Standing, judge
+from warpsmith.stages.judge import LONGER, Judgement, judge
+from warpsmith.stages.rules import Rules, Standing
 from warpsmith.verdict.thresholds import Thresholds
 
 RULES = Rules(Mode.FULL, Thresholds(), noise_floor=0.0005)

@@ -11,7 +11,8 @@ import pytest
 from warpsmith.contracts.case import Case, Mode, Role
 from warpsmith.contracts.measurement import Compilation, Correctness, HostTime, Memory, Timing
 from warpsmith.contracts.verdict import GuardrailResult, Outcome, Verdict
-from warpsmith.verdict.decision import MIN_ROUNDS, Evidence, decide, told_noise_floor
+from warpsmith.verdict.decision import MIN_ROUNDS, decide, told_noise_floor
+from warpsmith.verdict.evidence import Evidence
 from warpsmith.verdict.statistics import pooled
 from warpsmith.verdict.thresholds import Thresholds
 

@@ -28,7 +28,8 @@ from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import CaseCheck, Correctness, Timing, TimingPlan
 from warpsmith.contracts.verdict import Interval, Outcome, Verdict
 from warpsmith.stages.judge import LONGER
-from warpsmith.verdict.decision import MIN_ROUNDS, Evidence, decide
+from warpsmith.verdict.decision import MIN_ROUNDS, decide
+from warpsmith.verdict.evidence import Evidence
 from warpsmith.verdict.statistics import Comparison, compare, expanded_tails, holm, rounds_needed
 from warpsmith.verdict.thresholds import Thresholds
 

@@ -16,6 +16,7 @@ from scipy import stats
 from warpsmith.contracts.case import Case
 from warpsmith.contracts.measurement import Block, Timing
 from warpsmith.contracts.verdict import Interval
+from warpsmith.verdict.noise import noise_floor
 from warpsmith.verdict.statistics import (
     block_medians,
     compare,
@@ -23,7 +24,6 @@ from warpsmith.verdict.statistics import (
     goal_speedup,
     holm,
     median_ms,
-    noise_floor,
     pooled,
 )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsmith.cli.asked import AimText, asked_for
 from warpsmith.cli.options import (
     AsJson,
     Cache,
@@ -18,10 +18,14 @@ from warpsmith.cli.options import (
     Goal,
     Kernel,
     MaxVariants,
+    ObjectiveOption,
     OnlyGpu,
     Quiet,
+    Regime,
     RunId,
     TargetGpu,
+    TargetMetricOption,
+    Weight,
 )
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.case import Mode
@@ -30,7 +34,6 @@ from warpsmith.contracts.measurement import L2, TimingMethod
 
 if TYPE_CHECKING:
     from warpsmith.cli.flow import Flow
-    from warpsmith.stages.runs import Options
 
 app = typer.Typer(
     name="warpsmith",
@@ -52,12 +55,16 @@ def run(
     device: Device = None,
     target_gpu: TargetGpu = None,
     l2: Cache = None,
+    objective: ObjectiveOption = None,
+    regime: Regime = None,
+    weight: Weight = None,
+    target_metric: TargetMetricOption = None,
     fresh: Fresh = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Profile, optimize and finalize a kernel; stops where a person must decide, unless --autonomous."""
-    options = _options(
+    options = asked_for(
         goal=goal,
         autonomous=True if autonomous or yes else None,
         max_variants=max_variants,
@@ -65,6 +72,7 @@ def run(
         device=device,
         target_gpu=target_gpu,
         l2=l2,
+        aim=AimText(objective, regime, weight, target_metric),
         fresh=fresh,
     )
     return _flow(kernel, as_json, quiet).run(options)
@@ -77,19 +85,24 @@ def profile(
     device: Device = None,
     target_gpu: TargetGpu = None,
     l2: Cache = None,
+    objective: ObjectiveOption = None,
+    regime: Regime = None,
+    weight: Weight = None,
+    target_metric: TargetMetricOption = None,
     fresh: Fresh = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Stage 1: measure the kernel as it is, and find what holds it back."""
-    options = _options(goal=goal, device=device, target_gpu=target_gpu, l2=l2, fresh=fresh)
+    aim = AimText(objective, regime, weight, target_metric)
+    options = asked_for(goal=goal, device=device, target_gpu=target_gpu, l2=l2, aim=aim, fresh=fresh)
     return _flow(kernel, as_json, quiet).profile(options)
 
 
 @app.command()
 def optimize(kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson = False, quiet: Quiet = False) -> int:
     """Stage 2: write variants, judge each against the original, keep the best."""
-    return _flow(kernel, as_json, quiet).optimize(_options(max_variants=max_variants))
+    return _flow(kernel, as_json, quiet).optimize(asked_for(max_variants=max_variants))
 
 
 @app.command()
@@ -267,33 +280,3 @@ def _flow(kernel: str, as_json: bool, quiet: bool) -> Flow:
     from warpsmith.cli.flow import Flow
 
     return Flow.open(Path.cwd(), kernel, as_json=as_json, quiet=quiet, interactive=sys.stdin.isatty() and not as_json)
-
-
-def _options(
-    *,
-    goal: Mode | None = None,
-    autonomous: bool | None = None,
-    max_variants: int | None = None,
-    target_speedup: float | None = None,
-    device: str | None = None,
-    target_gpu: str | None = None,
-    l2: L2 | None = None,
-    fresh: bool = False,
-) -> Options:
-    from warpsmith.device.known_gpus import known_gpu
-    from warpsmith.stages.runs import Options
-
-    if target_gpu is not None:
-        target_gpu = known_gpu(target_gpu).name
-    if target_speedup is not None and not (math.isfinite(target_speedup) and target_speedup > 1):
-        raise UsageError(f"--target-speedup must be above 1, found {target_speedup}")
-    return Options(
-        goal=goal,
-        autonomous=autonomous,
-        max_variants=max_variants,
-        target_speedup=target_speedup,
-        device=device,
-        target_gpu=target_gpu,
-        l2=l2,
-        fresh=fresh,
-    )

@@ -273,7 +273,7 @@ class Flow:
         tests = "" if result.tests is None or not result.tests.passed else f": {_counts_told(result.tests)}"
         say(f"{self.kernel}: {result.outcome.value}: {result.reason}{tests}", sys.stdout)
         if result.confirmation is not None:
-            told = f"{result.confirmation.goal_mode.value}: {result.confirmation.goal} × the original"
+            told = f"{result.confirmation.goal_mode.value}: {result.confirmation.goal_told}"
             print(f"  {told} ({origin_told(result.origin)})")
 
 

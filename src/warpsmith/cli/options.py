@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from warpsmith.contracts.aim import REGIME_EXAMPLE, TARGET_EXAMPLE, WEIGHT_EXAMPLE, Objective
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import L2
 
@@ -37,3 +38,22 @@ Cases = Annotated[
     typer.Option("--case", help="A case by its name, such as 8192x4096-bf16; may be repeated; else all."),
 ]
 MaxVariants = Annotated[int | None, typer.Option(min=1, help="How many variants to try at most (8).")]
+ObjectiveOption = Annotated[
+    Objective | None,
+    typer.Option("--objective", help="What is to get better: speed, peak memory, or either with the other not worse."),
+]
+Regime = Annotated[
+    list[str] | None,
+    typer.Option(help=f"Only the tuning cases that meet it count, such as {REGIME_EXAMPLE!r}; may be repeated."),
+]
+Weight = Annotated[
+    list[str] | None,
+    typer.Option(help=f"How much cases count: CASE=2, or such as {WEIGHT_EXAMPLE!r}; may be repeated."),
+]
+TargetMetricOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target-metric",
+        help=f"Stop when the best variant has it, such as {TARGET_EXAMPLE!r}, 'speedup > 1.5', 'peak memory < 1.2 GB'.",
+    ),
+]

@@ -15,9 +15,10 @@ from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.history import RunSummary
 from warpsmith.contracts.progress import RunProgress
-from warpsmith.contracts.result import NextStep, RunState
+from warpsmith.contracts.result import NextStep, PredictionSummary, RunState
 from warpsmith.stages import checkpoints
-from warpsmith.stages.history import current_run, earlier_runs
+from warpsmith.stages.history import current_run, earlier_runs, prior_notes
+from warpsmith.verdict.predictions import check_predictions
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import Holder, holder
 from warpsmith.workspace.progress import read_progress
@@ -37,6 +38,7 @@ class Standing:
     progress: RunProgress | None
     elapsed_s: float | None
     last_event: dict[str, Any] | None
+    predictions: PredictionSummary
     earlier: tuple[RunSummary, ...]
 
 
@@ -67,6 +69,7 @@ def standing(workspace: Workspace, now: datetime, *, terminal_only: bool) -> Sta
         progress=progress,
         elapsed_s=elapsed_s,
         last_event=workspace.last_event(),
+        predictions=check_predictions(prior_notes(workspace)),
         earlier=earlier_runs(workspace),
     )
 
@@ -80,6 +83,7 @@ def as_data(found: Standing) -> dict[str, Any]:
         "progress": found.progress and {**found.progress.model_dump(mode="json"), "elapsed_s": found.elapsed_s},
         "next": found.next.model_dump(mode="json"),
         "last_event": found.last_event,
+        "predictions": found.predictions.model_dump(mode="json"),
         "history": [run.model_dump(mode="json") for run in found.earlier],
     }
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from warpsmith.contracts.aim import Aim
 from warpsmith.contracts.audit import Opportunity, SourceAudit
 from warpsmith.contracts.base import Contract, Document, RepositoryPath, Sha256
 from warpsmith.contracts.case import Mode, Role
@@ -201,6 +202,15 @@ class Profile(Document):
     expected_variants_why: str = ""
     #: what a reader must know of the GPU: that another was asked for, that others are there
     device_notes: tuple[str, ...] = ()
+    #: what the run is after beyond the goal's mode; in the file only where it was asked for
+    aim: Aim = Aim()
+
+    @model_serializer(mode="wrap")
+    def _without_an_aim_that_was_not_asked_for(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialize(self)
+        if self.aim == Aim():
+            content.pop("aim", None)
+        return content
 
     @property
     def is_predicted(self) -> bool:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
 
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from warpsmith.contracts.aim import Aim, CaseWeight, Condition, Objective, TargetMetric
 from warpsmith.contracts.base import Contract, Document, Sha256
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import L2
+
+#: What a run is after beyond its mode. A request has those that are no default.
+AIM_FIELDS = ("objective", "regime", "weights", "target_metric")
 
 
 class RecordingRef(Contract):
@@ -24,7 +30,8 @@ class Request(Document):
     optimize. `target_speedup` ends the search early. Times in seconds. `recording` is set when the run begins and
     holds to its end: a run is measured or replayed, never both. `predicted` is set in its place where there was neither
     a GPU nor a recording: such a run has a profile in which nothing was run, and no more. `target_gpu` is a GPU to
-    compile for without having it. `l2` is what the timed calls find in the L2 cache.
+    compile for without having it. `l2` is what the timed calls find in the L2 cache. `objective`, `regime`, `weights`
+    and `target_metric` are the parts of the `aim`.
     """
 
     kernel: str
@@ -41,3 +48,19 @@ class Request(Document):
     predicted: bool = False
     target_gpu: str | None = None
     l2: L2 = L2.COLD
+    objective: Objective = Objective.SPEED
+    regime: tuple[Condition, ...] = ()
+    weights: tuple[CaseWeight, ...] = ()
+    target_metric: TargetMetric | None = None
+
+    @property
+    def aim(self) -> Aim:
+        return Aim(objective=self.objective, regime=self.regime, weights=self.weights, target=self.target_metric)
+
+    @model_serializer(mode="wrap")
+    def _without_an_aim_that_was_not_asked_for(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialize(self)
+        for name in AIM_FIELDS:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                content.pop(name, None)
+        return content

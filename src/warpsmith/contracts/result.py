@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from warpsmith.contracts.base import Contract, Document, Sha256
 from warpsmith.contracts.device import Origin
-from warpsmith.contracts.verdict import Verdict
+from warpsmith.contracts.verdict import TargetResult, Verdict
+
+
+class PredictionCheck(Contract):
+    """A variant's predicted speed-up beside the one that the search measured."""
+
+    number: int
+    predicted_low: float
+    predicted_high: float
+    measured: float
+    place: Literal["within", "above", "below"]
+
+
+class PredictionSummary(Contract):
+    """How good the predictions were. `measured_over_middle` is the geometric mean of measured over the middle of the
+    range, None where nothing was measured: above 1, more came of the variants than was predicted."""
+
+    checks: tuple[PredictionCheck, ...]
+    measured_over_middle: float | None
+
+    def count(self, place: Literal["within", "above", "below"]) -> int:
+        return sum(check.place == place for check in self.checks)
 
 
 class SearchResult(Document):
-    """optimization/<kernel>/comparison.json: how the search ended. `winner` None means no improvement was found."""
+    """optimization/<kernel>/comparison.json: how the search ended. `winner` None means no improvement was found.
+
+    `target` says whether the best, the original where there is no winner, meets the target metric.
+    """
 
     run_id: str
     winner: int | None
@@ -20,6 +44,8 @@ class SearchResult(Document):
     noise_floor: float | None
     variants: tuple[int, ...]
     origin: Origin
+    predictions: PredictionSummary | None = None
+    target: TargetResult | None = None
 
 
 class FinalOutcome(str, Enum):

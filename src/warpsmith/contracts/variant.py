@@ -26,9 +26,10 @@ class VariantStatus(str, Enum):
 class Variant(Document):
     """optimization/<kernel>/<kernel>_vN.json. `based_on` is the variant number it builds on; 0 is the original.
 
-    The prediction is the goal metric (speed-up over the original) expected, as a range, and the reason. `origin` is
-    that of every measured figure in it. `examination` is what the gate found where it ended there; else the file has
-    no such field.
+    The prediction is the speed-up over the original in the goal mode, as a range; `evidence` are the figures that the
+    hypothesis rests on, `basis` is where the range comes from, `taught` what the variants before it taught, a line
+    each. `origin` is that of every measured figure in it. `plots` are relative to the workspace. `examination` is what
+    the gate found where it ended there; else the file has no such field.
     """
 
     number: int = Field(ge=1)
@@ -36,6 +37,9 @@ class Variant(Document):
     title: str
     based_on: int
     hypothesis: str
+    evidence: tuple[str, ...] = ()
+    basis: tuple[str, ...] = ()
+    taught: tuple[str, ...] = ()
     predicted_low: float = Field(gt=0)
     predicted_high: float = Field(gt=0)
     status: VariantStatus = VariantStatus.PROPOSED
@@ -47,6 +51,7 @@ class Variant(Document):
     verdict: Verdict | None = None
     origin: Origin
     learnings: tuple[str, ...] = ()
+    plots: tuple[str, ...] = ()
     examination: Examination | None = None
 
     @model_serializer(mode="wrap")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from warpsmith.contracts.aim import Aim
 from warpsmith.contracts.device import Origin
 from warpsmith.contracts.profile import Baseline, EvidenceTier, LaunchOverhead, ModeProfile, Profile
 from warpsmith.contracts.request import Request
@@ -23,9 +26,10 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
     spec, goal = evidence.spec, request.goal
     rows = baselines(spec, evidence.timings, evidence.memories, evidence.device)
     overheads = launch_overheads(evidence.host_times, evidence.timings)
-    modes = _modes(evidence, rows, overheads)
-    found = prices(evidence, modes, rows)
-    recommendations = recommend(evidence, modes, goal, rows, found)
+    counted, counted_rows = _what_counts(evidence, request.aim, rows)
+    modes = _modes(counted, counted_rows, overheads)
+    found = prices(counted, modes, counted_rows)
+    recommendations = recommend(counted, modes, goal, counted_rows, found)
     measured = evidence.is_measured
     expected, expected_why = expected_variants(recommendations, request.max_variants, measured=measured)
     return Profile(
@@ -45,7 +49,7 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
         recommendations=recommendations,
         expected_variants=expected,
         expected_variants_why=expected_why,
-        observations=observations(evidence, modes, rows),
+        observations=observations(counted, modes, counted_rows),
         l2=request.l2,
         warm_baselines=_measured(baselines(spec, evidence.warm_timings, (), evidence.device)),
         launch_overheads=overheads,
@@ -54,7 +58,19 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
         opportunities=priced_opportunities(found, goal),
         settings_probes=evidence.probes,
         device_notes=evidence.device_notes,
+        aim=request.aim,
     )
+
+
+def _what_counts(evidence: Evidence, aim: Aim, rows: tuple[Baseline, ...]) -> tuple[Evidence, tuple[Baseline, ...]]:
+    """The same with what does not count for the goal held out, and the weights that were asked for."""
+    cases = aim.applied(evidence.spec.cases)
+    if cases == evidence.spec.cases:
+        return evidence, rows
+    roles = {case.name: case.role for case in cases}
+    spec = evidence.spec.model_copy(update={"cases": cases})
+    counted = tuple(row.model_copy(update={"role": roles.get(row.case, row.role)}) for row in rows)
+    return replace(evidence, spec=spec), counted
 
 
 def _modes(

@@ -25,6 +25,8 @@ from warpsmith.report.context import Plot
 from warpsmith.report.plots import memory_figure, speed_figure, speedup_figure
 from warpsmith.report.quantities import origin_told
 from warpsmith.report.rows import ProviderRow
+from warpsmith.report.sweep_plot import sweep_figure
+from warpsmith.report.sweep_view import SweepView
 from warpsmith.workspace.documents import write_bytes
 
 PNG_DPI = 200
@@ -75,6 +77,14 @@ def save_bench_plots(folder: Path, result: BenchResult) -> tuple[Plot, ...]:
         figure = memory_figure(plotted(known, known[0].l2), told, role)
         plots.append(save(figure, folder, "memory", f"Peak memory of {result.kernel}, by case and mode"))
     return tuple(plots)
+
+
+def save_sweep_plot(folder: Path, view: SweepView, stem: str, profile: Profile) -> Plot:
+    """The times of one sweep by its knobs."""
+    name, mode = view.function.jit_function, view.function.mode.value
+    caption = f"{profile.kernel}, {name}, {mode}; {origin_told(profile.origin, profile.device)}"
+    title = f"Times of {name} in {mode} by its settings"
+    return save(sweep_figure(view, caption), folder, stem, title)
 
 
 def save(figure: Figure, folder: Path, stem: str, title: str) -> Plot:

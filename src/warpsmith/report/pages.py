@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warpsmith.contracts.aim import Aim
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin
 from warpsmith.contracts.launch import AccessKind
 from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.result import SearchResult
 from warpsmith.contracts.variant import Variant
 from warpsmith.report import (
+    aim_view,
     audit_view,
     baseline_view,
     compiled_view,
@@ -40,6 +43,7 @@ def render_profile(profile: Profile) -> str:
     values = {
         "profile": profile,
         "origin": origin_told(profile.origin, profile.device),
+        "aim_lines": aim_view.aim_lines(profile.aim),
         "mode_lines": profile_view.mode_lines(profile),
         "conclusions": profile_view.conclusions(profile),
         "first": profile_view.first_recommendation(profile),
@@ -88,22 +92,24 @@ def render_variant_notes(variant: Variant, diff: str | None, *, origin: Origin |
         "rejection": rejection_of(variant.examination) if variant.examination else None,
         "diff": diff,
         "modes": list(Mode),
+        "place": aim_view.place_told(variant),
+        "plots": aim_view.plot_titles(variant),
         "origin": origin_told(origin) if origin else None,
     }
     return render("variant-notes.md.j2", values)
 
 
-def render_comparison(
-    variants: Sequence[Variant], winner: int | None, stop_reason: str, *, origin: Origin | None = None
-) -> str:
+def render_comparison(variants: Sequence[Variant], result: SearchResult, aim: Aim | None = None) -> str:
     """comparison.md: every variant, accepted or not, its prediction beside its result."""
     values = {
         "variants": variants,
-        "winner": next((v for v in variants if v.number == winner), None),
-        "stop_reason": stop_reason,
+        "winner": next((v for v in variants if v.number == result.winner), None),
+        "stop_reason": result.stop_reason,
         "told": report_view.what_came_of_it,
-        "predictions": report_view.predictions_told(variants),
-        "origin": origin_told(origin) if origin else None,
+        "predictions": result.predictions,
+        "predictions_told": aim_view.predictions_told(result.predictions),
+        "aim_lines": aim_view.aim_lines(aim or Aim(), result.target),
+        "origin": origin_told(result.origin),
         "within_a_row": quantities.WITHIN_A_ROW,
     }
     return render("comparison.md.j2", values)

@@ -5,18 +5,17 @@ Pure; shared by the Markdown and the HTML report, so that both say the same.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warpsmith.contracts.aim import Objective
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL
 from warpsmith.contracts.profile import ModeProfile
 from warpsmith.contracts.result import FinalOutcome
 from warpsmith.contracts.variant import Variant
-from warpsmith.contracts.verdict import CaseSpeedup, Outcome
-from warpsmith.report import quantities
+from warpsmith.contracts.verdict import CaseSpeedup, Outcome, TargetResult
+from warpsmith.report import aim_view, quantities
 from warpsmith.report.context import ReportContext
 from warpsmith.report.rejection import in_short
 from warpsmith.report.rows import ProviderRow, provider_order
@@ -64,7 +63,7 @@ def values(context: ReportContext) -> dict[str, object]:
     return {
         "context": context,
         "headline": headline(context),
-        "summary": summary(context),
+        "summary": (*summary(context), *aim_view.aim_lines(context.request.aim, _target(context))),
         "mode_tables": mode_tables(context),
         "three_way": three_way_tables(context),
         "told": what_came_of_it,
@@ -77,11 +76,20 @@ def values(context: ReportContext) -> dict[str, object]:
     }
 
 
+def _target(context: ReportContext) -> TargetResult | None:
+    """By the fresh measurement where there was one, else as the search ended."""
+    confirmation = context.result.confirmation
+    return context.search.target if confirmation is None else confirmation.target
+
+
 def headline(context: ReportContext) -> str:
     """The outcome in one line, with its figure and GPU where there is one."""
     kernel, confirmation = context.request.kernel, context.result.confirmation
     if context.result.outcome is FinalOutcome.APPLIED and confirmation is not None and confirmation.goal is not None:
         gain = quantities.ratio_interval(confirmation.goal)
+        if confirmation.objective is Objective.MEMORY:
+            less = f"{quantities.ratio(confirmation.goal.value)} less peak memory"
+            return f"{kernel}: applied, {less} in {confirmation.goal_mode.value} on {context.profile.device.name}"
         return f"{kernel}: applied, {gain} as fast in {confirmation.goal_mode.value} on {context.profile.device.name}"
     return f"{kernel}: {OUTCOME_MEANS[context.result.outcome]}"
 
@@ -178,19 +186,6 @@ def what_came_of_it(variant: Variant) -> str:
     if variant.examination is not None:
         return in_short(variant.examination)
     return variant.detail or f"{quantities.words(variant.status.value)}, no result yet"
-
-
-def predictions_told(variants: Sequence[Variant]) -> str | None:
-    """How many predictions came true. None where nothing was measured."""
-    places: Counter[str] = Counter()
-    for variant in variants:
-        if variant.verdict is not None and variant.verdict.goal is not None:
-            places[variant.against_prediction(variant.verdict.goal.value)] += 1
-    if not places:
-        return None
-    return f"Of {places.total()} measured variants, {places['within']} came out within their prediction, " + (
-        f"{places['above']} above and {places['below']} below it."
-    )
 
 
 def sureness(context: ReportContext) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from warpsmith.contracts.case import Case, Mode
@@ -47,6 +47,10 @@ class Bench:
     seed: int = 0
     method: TimingMethod | None = None
     l2: L2 = L2.COLD
+
+    def of_cases(self, cases: tuple[Case, ...]) -> Bench:
+        """The same bench, for which the target has these cases."""
+        return replace(self, spec=self.spec.model_copy(update={"cases": cases}))
 
     def ask(self, question: AnyQuestion, answer_type: type[Answer]) -> Answer:
         """The answer. Raises WorkerError where there is none."""

@@ -8,6 +8,7 @@ for the gates that run the candidate.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.source import escapes, retained, roundabout
@@ -53,8 +54,7 @@ def refusals(original: str, candidate: str) -> tuple[Finding, ...]:
         findings = [*changed_interface(before.reading, after.reading)]
         for compare in _COMPARING:
             findings += compare(before, after)
-        for see in _SEEING:
-            known = {what for _, what in see(before)}
+        for see, known in zip(_SEEING, _seen_in(original), strict=True):
             findings += [finding for finding in see(after) if finding[1] not in known]
     except RecursionError:
         error = too_deep()
@@ -66,6 +66,14 @@ def refusals(original: str, candidate: str) -> tuple[Finding, ...]:
     return ((int(line), what),)
 
 
+@lru_cache(maxsize=1)
+def _seen_in(original: str) -> tuple[frozenset[str], ...]:
+    """What each rule says of the original, to which one candidate after another is compared."""
+    code = _code(original)
+    return tuple(frozenset(what for _, what in see(code)) for see in _SEEING)
+
+
+@lru_cache(maxsize=2)
 def _code(text: str) -> Code:
     """Raises PreflightError."""
     try:

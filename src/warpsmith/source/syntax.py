@@ -6,18 +6,23 @@ Owns how a tree is walked. Must not know of Triton, and changes nothing: `editin
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-
-import libcst as cst
 
 from warpsmith.contracts.errors import PreflightError
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 #: Where statements live: a function, or the module for code outside any.
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+#: How statements look that only newer Pythons read: PEP 654, 695, 701, 750, 758.
+_NEWER = (
+    ((3, 11), re.compile(r"^\s*except\s*\*")),
+    ((3, 12), re.compile(r"^\s*type\s+\w+|^\s*(async\s+def|def|class)\s+\w+\s*\[|\b[rR]?[fF][rR]?['\"]")),
+    ((3, 14), re.compile(r"^\s*except\s+[\w.]+\s*,|\b[rR]?[tT][rR]?['\"]")),
+)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
 
 
@@ -27,21 +32,25 @@ def parse(source: str) -> ast.Module:
         return ast.parse(source)
     except SyntaxError as error:
         line = error.lineno if error.lineno is not None else 1
-        raise PreflightError(f"line {line}: {_not_read(source, error.msg)}") from error
+        raise PreflightError(f"line {line}: {_not_read(error.msg, _line_of(source, line))}") from error
     except (ValueError, RecursionError, MemoryError) as error:
         why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
         raise PreflightError(f"line 1: the source is not valid Python: {why}") from error
 
 
-def _not_read(source: str, why: str) -> str:
-    """What to do where a newer Python would read the source: libcst's grammar does not depend on the one that runs."""
+def _line_of(source: str, line: int) -> str:
+    lines = source.split("\n")
+    return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
+def _not_read(why: str, text: str) -> str:
+    """What to do where a newer Python would read the line."""
     invalid = f"the source is not valid Python: {why}"
-    try:
-        cst.parse_module(source)
-    except (cst.ParserSyntaxError, RecursionError):
+    newer = [version for version, form in _NEWER if version > sys.version_info[:2] and form.search(text)]
+    if not newer:
         return invalid
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return f"{invalid}; its syntax is newer than Python {here}: run warpsmith under the Python that the project uses"
+    here, there = (f"{major}.{minor}" for major, minor in (sys.version_info[:2], newer[0]))
+    return f"{invalid}; Python {there} may read it, and this is Python {here}: run warpsmith under the project's Python"
 
 
 def equal_syntax_tree(a: str, b: str) -> bool:

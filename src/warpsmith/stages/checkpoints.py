@@ -278,7 +278,7 @@ def _known(workspace: Workspace) -> tuple[str, ...]:
         variant = read_document(path, Variant)
         result = variant.status.value
         if variant.verdict is not None:
-            result = f"{variant.verdict.outcome.value}, {variant.verdict.goal} × ({variant.origin})"
+            result = f"{variant.verdict.outcome.value}, {variant.verdict.goal_in_short} ({variant.origin})"
         known.append(f"v{variant.number} {variant.strategy}: {result}")
     if workspace.final_result.is_file():
         final = read_document(workspace.final_result, FinalResult)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from warpsmith.contracts.case import Role
+from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, Contender, SourceRef, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import SearchResult
@@ -16,10 +16,11 @@ from warpsmith.contracts.sanitizing import SanitizerTool
 from warpsmith.search.bench import Bench
 from warpsmith.stages.judge import check_all, measure_compilations, measure_host_times, measure_memories
 from warpsmith.stages.reporting import Confirmation
+from warpsmith.stages.rules import Rules, Standing
 from warpsmith.stages.sanitizing import Sanitizer
 from warpsmith.stages.session import Session
 from warpsmith.stages.timings import GUARDED, contenders, pairs, with_providers
-from warpsmith.verdict.decision import Evidence, decide
+from warpsmith.verdict.decision import decide
 from warpsmith.verdict.statistics import pooled
 
 #: The confirmation runs on inputs that no search has seen.
@@ -44,7 +45,8 @@ def confirm(session: Session, profile: Profile, search: SearchResult) -> Confirm
     correctness = Sanitizer.of(bench).examine(winner, check_all(bench, winner), SanitizerTool)
     timings: list[Timing] = []
     both: list[Timing] = []
-    in_goal = pairs(spec.tuning_cases, [session.request.goal])
+    rules = Rules.of(session.request, session.config.thresholds, spec, search.noise_floor)
+    in_goal = pairs(rules.counted(spec), [rules.goal])
     todo = pairs(spec.cases, spec.modes)
     for index, (case, mode) in enumerate(todo):
         session.progress.note(f"confirming {case.name} {mode.value}", index, len(todo))
@@ -52,26 +54,26 @@ def confirm(session: Session, profile: Profile, search: SearchResult) -> Confirm
         both.append(bench.time(sides, case, mode, plan))
         timings += with_providers(bench, sides, case, mode, GUARDED) if spec.providers else both[-1:]
     memories = measure_memories(bench, sides)
-    evidence = Evidence(
-        candidate=OPTIMIZED,
-        best=None,
-        goal_mode=session.request.goal,
-        correctness=correctness,
-        timings=_in_more_processes(session, bench, sides, both),
+    evidence = replace(
+        rules.evidence(Standing(OPTIMIZED, winner, ""), correctness),
+        timings=_in_more_processes(session, bench, sides, both, in_goal),
         memories=memories,
         compilations=measure_compilations(bench, winner),
         host_times=measure_host_times(bench, sides),
-        noise_floor=search.noise_floor,
     )
-    return Confirmation(decide(evidence, session.config.thresholds), correctness, tuple(timings), memories)
+    return Confirmation(decide(evidence, rules.thresholds), correctness, tuple(timings), memories)
 
 
 def _in_more_processes(
-    session: Session, bench: Bench, sides: Sequence[Contender], timings: Sequence[Timing]
+    session: Session,
+    bench: Bench,
+    sides: Sequence[Contender],
+    timings: Sequence[Timing],
+    goal_pairs: Sequence[tuple[Case, Mode]],
 ) -> tuple[Timing, ...]:
     """With the goal's timings of more cold processes added: what one process has by chance is not confirmed."""
     found = list(timings)
-    in_goal = [i for i, t in enumerate(found) if t.mode is session.request.goal and t.case.role is Role.TUNING]
+    in_goal = [i for i, t in enumerate(found) if (t.case, t.mode) in goal_pairs]
     for process in range(1, CONFIRMING_PROCESSES):
         session.worker.close()
         again = replace(bench, seed=bench.seed + process)

@@ -54,6 +54,11 @@ def find_run(workspace: Workspace, wanted: str) -> Workspace:
     )
 
 
+def prior_notes(workspace: Workspace) -> tuple[Variant, ...]:
+    """Every variant's record so far, by number. Raises UsageError where one is damaged."""
+    return tuple(read_document(path, Variant) for path in workspace.variant_records())
+
+
 def _summary_or_damage(past: PastRun) -> RunSummary:
     try:
         return _summary(past, past.run_id, state_of(past))
@@ -91,7 +96,7 @@ def _predicted(workspace: Workspace) -> dict[str, Any]:
 
 def _ended(workspace: Workspace) -> dict[str, Any]:
     final = read_document(workspace.final_result, FinalResult)
-    speedup = final.confirmation.goal if final.confirmation else None
+    speedup = final.confirmation.speedup if final.confirmation else None
     return {"outcome": final.outcome, "winner": final.winner, "speedup": speedup, "origin": final.origin}
 
 
@@ -100,5 +105,5 @@ def _searched(workspace: Workspace) -> dict[str, Any]:
     speedup = None
     if search.winner is not None:
         verdict = read_document(workspace.variant_record(search.winner), Variant).verdict
-        speedup = verdict.goal if verdict else None
+        speedup = verdict.speedup if verdict else None
     return {"winner": search.winner, "speedup": speedup, "origin": search.origin}

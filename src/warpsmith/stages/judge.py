@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from warpsmith.contracts.aim import Objective
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.examination import Examination, Fault
 from warpsmith.contracts.measurement import (
@@ -35,6 +36,7 @@ from warpsmith.measure.worker.protocol import (
 from warpsmith.search.bench import Bench
 from warpsmith.source.admit import admit
 from warpsmith.stages.examining import fault_of, findings_of
+from warpsmith.stages.rules import Rules, Standing
 from warpsmith.stages.sanitizing import Sanitizer
 from warpsmith.stages.timings import (
     COPY,
@@ -46,32 +48,14 @@ from warpsmith.stages.timings import (
     peak_memories,
     smallest_tuning_case,
 )
-from warpsmith.verdict.decision import Evidence, decide, too_few_rounds
+from warpsmith.verdict.decision import decide, too_few_rounds
+from warpsmith.verdict.evidence import Evidence
+from warpsmith.verdict.metrics import metrics_of
+from warpsmith.verdict.peaks import memory_ratio
 from warpsmith.verdict.statistics import goal_speedup
-from warpsmith.verdict.thresholds import Thresholds
 
 #: What is inconclusive by the usual plan is measured longer once.
 LONGER = TimingPlan(rounds=48, most_rounds=120, half_width=0.001, cap_s=20.0)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What a judgement goes by, the same for every candidate of a run."""
-
-    goal: Mode
-    thresholds: Thresholds
-    noise_floor: float | None
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A candidate, and the best one so far (None: only the original)."""
-
-    name: str
-    source: SourceRef
-    text: str
-    best_name: str | None = None
-    best_source: SourceRef | None = None
 
 
 @dataclass(frozen=True)
@@ -130,21 +114,20 @@ def _compile_failure(bench: Bench, standing: Standing) -> Fault | None:
 def _measure(bench: Bench, standing: Standing, rules: Rules, correctness: Correctness) -> Judgement:
     """Tuning cases in the goal mode first; all the rest only if those leave something to win."""
     sides = _sides(bench, standing)
-    goal_pairs = [(case, rules.goal) for case in bench.spec.tuning_cases]
+    goal_pairs = [(case, rules.goal) for case in rules.counted(bench.spec)]
     timings = time_pairs(bench, sides, goal_pairs)
-    evidence = Evidence(
-        standing.name, standing.best_name, rules.goal, correctness, timings, noise_floor=rules.noise_floor
-    )
+    memories = () if rules.objective is Objective.SPEED else measure_memories(bench, sides)
+    evidence = replace(rules.evidence(standing, correctness), timings=timings, memories=memories)
     if hopeless := _hopeless(standing, evidence):
-        return Judgement(VariantStatus.JUDGED, None, hopeless, timings)
+        return Judgement(VariantStatus.JUDGED, None, hopeless, timings, memories)
     rest = [(case, mode) for mode in bench.spec.modes for case in bench.spec.cases if (case, mode) not in goal_pairs]
     both = [sides[0], sides[-1]]
     timings += time_pairs(bench, both, rest, GUARDED)
     evidence = replace(evidence, timings=timings)
     verdict = decide(evidence, rules.thresholds)
     if verdict.outcome in (Outcome.REJECTED, Outcome.MIXED):
-        return Judgement(VariantStatus.JUDGED, None, verdict, timings)
-    memories = measure_memories(bench, both)
+        return Judgement(VariantStatus.JUDGED, None, verdict, timings, memories)
+    memories = memories or measure_memories(bench, both)
     evidence = replace(
         evidence,
         memories=memories,
@@ -165,30 +148,38 @@ def _measure(bench: Bench, standing: Standing, rules: Rules, correctness: Correc
 
 
 def _incorrect(standing: Standing, rules: Rules, correctness: Correctness) -> Judgement:
-    verdict = decide(Evidence(standing.name, None, rules.goal, correctness), rules.thresholds)
+    verdict = decide(replace(rules.evidence(standing, correctness), best=None, noise_floor=None), rules.thresholds)
     found = Examination(correctness=correctness)
     return Judgement(VariantStatus.INCORRECT, "; ".join(verdict.reasons), examination=found)
 
 
 def _hopeless(standing: Standing, evidence: Evidence) -> Verdict | None:
-    """A rejection where the tuning cases alone show that the candidate is no better than what it builds on."""
-    base = standing.best_name or ORIGINAL
+    """A rejection where the cases that count alone show that the candidate is no better than what it builds on."""
+    base, weights, memory = standing.best_name or ORIGINAL, evidence.weights, None
     if {ORIGINAL, base, standing.name} & {name for timing in evidence.timings for name in timing.failures}:
         return None
     if too_few_rounds(evidence.timings, ORIGINAL, base, standing.name):
         return None
-    gain = goal_speedup(evidence.timings, base, standing.name)
-    if gain.high >= 1:
+    gain = goal_speedup(evidence.timings, base, standing.name, weights=weights)
+    if evidence.objective is not Objective.SPEED:
+        memory = memory_ratio(evidence.memories, evidence.goal_mode, evidence.goal_weights, base, standing.name)
+        if memory is None or memory.value > 1:
+            return None
+    if gain.high >= 1 and evidence.objective is not Objective.MEMORY:
         return None
     against = "the original" if base == ORIGINAL else f"the best so far, {base}"
-    return Verdict(
+    metrics = metrics_of(evidence, goal_speedup(evidence.timings, ORIGINAL, standing.name, weights=weights))
+    slower = f"slower than {against} over the tuning cases: {gain}"
+    heavier = "" if memory is None else f"no less peak memory than {against} over the tuning cases: {memory.value:.3f}×"
+    told = {Objective.SPEED: (slower,), Objective.MEMORY: (heavier,), Objective.BALANCED: (slower, heavier)}
+    rejected = Verdict(
         outcome=Outcome.REJECTED,
-        reasons=(f"slower than {against} over the tuning cases: {gain}",),
+        reasons=told[evidence.objective],
         goal_mode=evidence.goal_mode,
-        goal=goal_speedup(evidence.timings, ORIGINAL, standing.name),
-        over_best=gain if standing.best_name else None,
         noise_floor=evidence.noise_floor,
+        objective=evidence.objective,
     )
+    return rejected.model_copy(update=metrics.by_objective(evidence.objective))
 
 
 def _sides(bench: Bench, standing: Standing) -> list[Contender]:
@@ -209,11 +200,11 @@ def time_pairs(
     return tuple(timings)
 
 
-def time_copy(bench: Bench, goal: Mode, text: str) -> tuple[Timing, ...]:
-    """The original and an identical copy of itself at every tuning case, as a candidate is timed: longer once where the
-    rounds were too few. Raises WorkerError."""
+def time_copy(bench: Bench, rules: Rules, text: str) -> tuple[Timing, ...]:
+    """The original and an identical copy of itself at the cases that count, as a candidate is timed: longer once where
+    the rounds were too few. Raises WorkerError."""
     sides = contenders(**{ORIGINAL: bench.original, COPY: bench.keep(COPY, text)})
-    places = pairs(bench.spec.tuning_cases, [goal])
+    places = pairs(rules.counted(bench.spec), [rules.goal])
     timings = time_pairs(bench, sides, places)
     return time_pairs(bench, sides, places, LONGER) if too_few_rounds(timings, ORIGINAL, COPY) else timings
 

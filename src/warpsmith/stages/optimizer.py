@@ -6,7 +6,7 @@ next variant builds on; what does not improve on it is recorded and left behind.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError
@@ -14,13 +14,12 @@ from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Profile, Recommendation
 from warpsmith.contracts.result import SearchResult
 from warpsmith.contracts.variant import Variant, VariantStatus
-from warpsmith.contracts.verdict import Outcome, Verdict
+from warpsmith.contracts.verdict import Outcome, TargetResult, Verdict
+from warpsmith.diagnose.grounds import basis_of, evidence_for
 from warpsmith.measure.worker.protocol import WorkerError
 from warpsmith.project.apply import with_line_endings_of
 from warpsmith.project.snapshot import expect_sha256, file_sha256
-from warpsmith.report.diff import unified_diff
-from warpsmith.report.pages import render_comparison, render_variant_notes
-from warpsmith.report.tables import results_frame, sweep_frame, to_csv
+from warpsmith.report.pages import render_comparison
 from warpsmith.search.bench import Bench
 from warpsmith.search.strategies import CATALOGUE
 from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal, narrow
@@ -29,18 +28,25 @@ from warpsmith.search.table import narrowed, row_count
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.encoding import encoded
 from warpsmith.source.scan import scan
+from warpsmith.stages.aiming import bench_in_regime, original_target
 from warpsmith.stages.checkpoints import OPTIMIZED, expect_source_unchanged
 from warpsmith.stages.examining import reproducible
-from warpsmith.stages.judge import Judgement, Rules, Standing, judge, time_copy
+from warpsmith.stages.judge import Judgement, judge, time_copy
+from warpsmith.stages.notebook import Notebook, learnings_of, lessons
+from warpsmith.stages.rules import Rules, Standing
 from warpsmith.stages.session import Session, source_ref, text_of
 from warpsmith.stages.timings import COPY
 from warpsmith.verdict.decision import told_noise_floor, too_few_rounds
-from warpsmith.verdict.statistics import noise_floor
+from warpsmith.verdict.noise import noise_floor
+from warpsmith.verdict.predictions import check_predictions
+from warpsmith.verdict.standing import beats_best
 from warpsmith.verdict.stopping import stop_reason
 from warpsmith.workspace.documents import read_document, write_bytes, write_document, write_text
 
 #: Where noise cannot be told from a gain there is nothing to search by.
 NO_NOISE_FLOOR = "how far noise reaches is not known"
+
+SETTINGS_AGAIN_BASIS = "chosen: what settings still bring that were chosen once before"
 
 
 @dataclass
@@ -51,7 +57,7 @@ class Search:
     profile: Profile
     bench: Bench
     rules: Rules
-    original_text: str
+    notebook: Notebook
     variants: list[Variant] = field(default_factory=list)
     best: Variant | None = None
     inert: frozenset[str] = frozenset()
@@ -60,8 +66,15 @@ class Search:
     @property
     def best_text(self) -> str:
         if self.best is None:
-            return self.original_text
+            return self.notebook.original_text
         return text_of(self.session.workspace.variant(self.best.number))
+
+    @property
+    def target(self) -> TargetResult | None:
+        """What the best so far makes of the target metric."""
+        if self.best is None:
+            return original_target(self.profile, self.rules, self.bench.spec.cases)
+        return self.best.verdict.target if self.best.verdict else None
 
 
 def optimize(session: Session) -> SearchResult:
@@ -79,13 +92,14 @@ def optimize(session: Session) -> SearchResult:
     bench = session.bench(session.describe(), profile.device)
     text = text_of(workspace.original)
     session.progress.step("noise floor: the original against a copy of itself")
-    copied = time_copy(bench, session.request.goal, text)
+    rules = Rules.of(session.request, session.config.thresholds, bench.spec, None)
+    copied = time_copy(bench, rules, text)
     few = too_few_rounds(copied, ORIGINAL, COPY)
-    floor = None if few else noise_floor(copied, ORIGINAL, COPY)
+    floor = None if few else noise_floor(copied, ORIGINAL, COPY, weights=rules.weights)
     if floor is not None and (told := told_noise_floor(floor, session.config.thresholds)):
         session.progress.note(told)
-    rules = Rules(session.request.goal, session.config.thresholds, floor)
-    search = Search(session, profile, bench, rules, text)
+    notebook = Notebook(workspace, profile, bench.spec, text)
+    search = Search(session, profile, bench, replace(rules, noise_floor=floor), notebook)
     reason = f"{NO_NOISE_FLOOR}: {few[0]}" if few else _run(search)
     result = SearchResult(
         run_id=session.request.run_id,
@@ -95,8 +109,10 @@ def optimize(session: Session) -> SearchResult:
         noise_floor=floor,
         variants=tuple(variant.number for variant in search.variants),
         origin=profile.origin,
+        predictions=check_predictions(search.variants),
+        target=search.target,
     )
-    write_text(workspace.comparison, render_comparison(search.variants, result.winner, reason, origin=profile.origin))
+    write_text(workspace.comparison, render_comparison(search.variants, result, session.request.aim))
     workspace.log(OPTIMIZED, winner=result.winner, stop_reason=reason)  # before its document: see expect_own_winner
     write_document(workspace.search_result, result)
     return result
@@ -111,7 +127,7 @@ def _run(search: Search) -> str:
             queue.append(again)
         untried = [recommendation.predicted_high for recommendation in queue]
         elapsed_s = search.session.clock() - started
-        reason = stop_reason(search.variants, search.session.request, untried, elapsed_s)
+        reason = stop_reason(search.variants, search.session.request, untried, elapsed_s, search.target)
         if reason is not None:
             return reason
         if not queue:
@@ -137,23 +153,30 @@ def _settings_again(search: Search) -> Recommendation | None:
 def _try(search: Search, recommendation: Recommendation) -> None:
     """One variant, from its prediction to its verdict."""
     session, strategy = search.session, CATALOGUE[recommendation.strategy]
-    base_gain = (
-        search.best.verdict.goal.value if search.best and search.best.verdict and search.best.verdict.goal else 1.0
-    )
+    base_gain, basis = 1.0, basis_of(search.profile, recommendation)
+    if recommendation not in search.profile.recommendations:
+        basis = (SETTINGS_AGAIN_BASIS,)
+    if search.best and search.best.verdict and search.best.verdict.speedup:
+        base_gain = search.best.verdict.speedup.value
+        basis += (f"times {base_gain:.3f}×, which v{search.best.number} was measured at",)
     variant = Variant(
         number=len(search.variants) + 1,
         strategy=strategy.name,
         title=strategy.title,
         based_on=search.best.number if search.best else 0,
         hypothesis=f"{strategy.hypothesis} {recommendation.why}",
+        evidence=evidence_for(search.profile, strategy.name),
+        basis=basis,
+        taught=lessons(search.variants),
         predicted_low=base_gain * recommendation.predicted_low,
         predicted_high=base_gain * recommendation.predicted_high,
         origin=search.profile.origin,
     )
     session.progress.step(f"v{variant.number}: {strategy.title}", variant.number, at_most=session.request.max_variants)
-    _write(search, variant)
+    search.notebook.begin(variant)
     base_text = search.best_text
-    ground = Ground(base_text, scan(base_text), search.profile, search.bench, search.inert)
+    searched = bench_in_regime(search.bench, session.request)
+    ground = Ground(base_text, scan(base_text), search.profile, searched, search.inert)
     try:
         proposal = strategy.propose(ground)
     except (Inapplicable, NotApplicable) as reason:
@@ -181,7 +204,7 @@ def _judge(search: Search, variant: Variant, proposal: Proposal) -> Judgement:
         best_name=f"v{best.number}" if best else None,
         best_source=source_ref(search.session.workspace.variant(best.number)) if best else None,
     )
-    return judge(search.bench, standing, search.rules, search.original_text)
+    return judge(search.bench, standing, search.rules, search.notebook.original_text)
 
 
 def _narrow_and_judge(
@@ -222,73 +245,22 @@ def _finish(search: Search, variant: Variant, judgement: Judgement, proposal: Pr
             "examination": reproducible(judgement.examination, search.session, variant.number),
             "changes": proposal.changes if proposal else (),
             "chosen_settings": proposal.chosen_settings if proposal else {},
-            "learnings": (*learnings, *_learnings(variant, judgement)),
+            "learnings": (*learnings, *learnings_of(variant, judgement)),
+            "plots": search.notebook.plots_of(proposal, variant.number),
             "source_sha256": file_sha256(search.session.workspace.variant(variant.number)) if proposal else None,
         }
     )
     finished = Variant.model_validate(finished.model_dump())
     search.variants.append(finished)
-    _write(search, finished, judgement, proposal)
-    if _beats_best(search, finished):
+    search.notebook.finish(finished, judgement, proposal)
+    thresholds = search.rules.thresholds
+    if beats_best(finished.verdict, is_first=search.best is None, thresholds=thresholds):
         search.best = finished
         if proposal and proposal.sweeps:
             search.swept_source = proposal.source
         assert finished.verdict is not None
-        search.session.progress.best(f"v{finished.number}, {finished.verdict.goal} × the original")
+        search.session.progress.best(f"v{finished.number}, {finished.verdict.goal_told}")
     search.session.progress.note(f"v{finished.number}: {_told(finished)}")
-
-
-def _beats_best(search: Search, variant: Variant) -> bool:
-    """Accepted against the original, and clear of the best so far by its interval and twice the noise floor."""
-    if not variant.accepted or variant.verdict is None:
-        return False
-    if search.best is None:
-        return True
-    gain = variant.verdict.over_best
-    return gain is not None and gain.low > 1 and gain.value >= 1 + 2 * (search.rules.noise_floor or 0.0)
-
-
-def _write(
-    search: Search, variant: Variant, judgement: Judgement | None = None, proposal: Proposal | None = None
-) -> None:
-    """The variant's record and notes, and with a result its CSV and the sweep's."""
-    workspace = search.session.workspace
-    diff = None
-    if proposal is not None:
-        diff = unified_diff(
-            search.original_text, proposal.source, workspace.original.name, workspace.variant(variant.number).name
-        )
-    write_document(workspace.variant_record(variant.number), variant)
-    write_text(
-        workspace.variant_notes(variant.number), render_variant_notes(variant, diff, origin=search.profile.origin)
-    )
-    if judgement is not None and judgement.timings:
-        frame = results_frame(
-            search.bench.spec,
-            judgement.timings,
-            judgement.memories,
-            search.profile.device,
-            sources={f"v{variant.number}": variant.source_sha256} if variant.source_sha256 else None,
-        )
-        write_text(workspace.results_csv(variant.number), to_csv(frame, variant.origin))
-    if proposal is not None and proposal.sweeps:
-        readings = [reading for sweep in proposal.sweeps for reading in sweep.readings]
-        original_ms = {
-            (each.case.name, sweep.mode): each.original_ms for sweep in proposal.sweeps for each in sweep.cases
-        }
-        frame = sweep_frame(readings, original_ms=original_ms)
-        write_text(workspace.sweep_csv, to_csv(frame, variant.origin))
-    workspace.log("variant", number=variant.number, status=variant.status.value)
-
-
-def _learnings(variant: Variant, judgement: Judgement) -> tuple[str, ...]:
-    """What the result says of the prediction."""
-    verdict = judgement.verdict
-    if verdict is None or verdict.goal is None:
-        return (f"{judgement.status.value}: {judgement.detail}",) if judgement.detail else ()
-    low, high, found = variant.predicted_low, variant.predicted_high, verdict.goal.value
-    place = variant.against_prediction(found)
-    return (f"predicted {low:.2f} to {high:.2f} ×, found {found:.3f} ×: {place} the prediction", *verdict.reasons)
 
 
 def _told(variant: Variant) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from warpsmith.contracts.base import Document
 from warpsmith.contracts.errors import UsageError
 from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult, SearchResult
 from warpsmith.contracts.variant import Variant
 from warpsmith.workspace.documents import read_document, write_text
@@ -92,7 +93,7 @@ def _rendered(workspace: Workspace, document: Document) -> str:
     assert isinstance(document, SearchResult)
     expect_named_files(workspace, document)
     variants = [read_document(workspace.variant_record(number), Variant) for number in document.variants]
-    return render_comparison(variants, document.winner, document.stop_reason, origin=document.origin)
+    return render_comparison(variants, document, read_document(workspace.request, Request).aim)
 
 
 def _put_aside(path: Path) -> str:

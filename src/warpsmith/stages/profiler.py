@@ -20,6 +20,7 @@ from warpsmith.project.snapshot import file_sha256, read_source
 from warpsmith.report.pages import render_profile
 from warpsmith.report.roofline import save_roofline
 from warpsmith.report.tables import baseline_frame, to_csv
+from warpsmith.stages.aiming import bench_in_regime, expect_aim_fits
 from warpsmith.stages.baselines import measure_baselines
 from warpsmith.stages.checkpoints import profile_command
 from warpsmith.stages.counting import count_or_time
@@ -51,6 +52,7 @@ def profile(session: Session) -> Profile:
     session.progress.note("loading the target")
     spec = session.describe()
     _settle_goal(session, spec)
+    expect_aim_fits(session.request, spec)
     preflight_files(session.root, spec)
     _snapshot(session, spec)
     guard(session, spec)
@@ -75,7 +77,7 @@ def _measure(session: Session, spec: TargetSpec, audit: SourceAudit) -> tuple[Ev
     progress.step(f"baselines: {', '.join((ORIGINAL, *spec.providers))}", 4, of=steps)
     measured = measure_baselines(bench)
     progress.step("hardware counters (ncu)", 5, of=steps)
-    counters, durations = count_or_time(bench, measured.timings)
+    counters, durations = count_or_time(bench_in_regime(bench, session.request), measured.timings)
     progress.step("what each launch setting changes of the code", 6, of=steps)
     probes = probe_settings(session, bench, audit, launches, target_gpu_of(device))
     offline = _compiled_for_another(session, spec, device)

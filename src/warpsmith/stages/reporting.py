@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from warpsmith.contracts.aim import Objective, told_conditions
 from warpsmith.contracts.measurement import L2, Correctness, Memory, Timing
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
@@ -81,6 +82,12 @@ def _command(request: Request) -> str:
         options.append(f"--target-speedup {request.target_speedup:g}")
     if request.l2 is not L2.COLD:
         options.append(f"--l2 {request.l2.value}")
+    if request.objective is not Objective.SPEED:
+        options.append(f"--objective {request.objective.value}")
+    options += [f"--regime {shlex.quote(told_conditions(request.regime))}"] if request.regime else []
+    options += [f"--weight {shlex.quote(str(weight))}" for weight in request.weights]
+    if request.target_metric is not None:
+        options.append(f"--target-metric {shlex.quote(str(request.target_metric))}")
     return f"warpsmith run {request.kernel} {' '.join(options)}"
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from warpsmith.contracts.aim import CaseWeight, Condition, Objective, TargetMetric
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
 from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.recording import Recording
-from warpsmith.contracts.request import Request
+from warpsmith.contracts.request import AIM_FIELDS, Request
 from warpsmith.contracts.result import RunState, SearchResult
 from warpsmith.device.builds import require_nvidia
 from warpsmith.device.known_gpus import known_gpu
@@ -45,10 +46,14 @@ class Options:
     device: str | None = None
     target_gpu: str | None = None
     l2: L2 | None = None
+    objective: Objective | None = None
+    regime: tuple[Condition, ...] | None = None
+    weights: tuple[CaseWeight, ...] | None = None
+    target_metric: TargetMetric | None = None
     fresh: bool = False
 
     def given(self) -> dict[str, object]:
-        fields = ("goal", "autonomous", "max_variants", "target_speedup", "device", "target_gpu", "l2")
+        fields = ("goal", "autonomous", "max_variants", "target_speedup", "device", "target_gpu", "l2", *AIM_FIELDS)
         return {name: value for name in fields if (value := getattr(self, name)) is not None}
 
 
@@ -164,7 +169,7 @@ def take_back_unproven(workspace: Workspace) -> None:
 
 
 def _as_recorded(recording: Recording) -> dict[str, object]:
-    fields = {"goal", "max_variants", "target_speedup", "time_budget_s", "seed", "l2"}
+    fields = {"goal", "max_variants", "target_speedup", "time_budget_s", "seed", "l2", *AIM_FIELDS}
     asked = recording.request.model_dump(include=fields)
     return {**asked, "recording": recording.reference}
 
@@ -196,11 +201,13 @@ def _why_not_the_same(workspace: Workspace, begun: Request, options: Options, by
 
 
 def _resumed(workspace: Workspace, kernel: str, options: Options) -> Request:
-    """Autonomy may be given or taken back at any time; anything else would make the measured part another run's."""
+    """Autonomy may be given or taken back at any time, and the aim until there is a profile: the original is measured
+    alike for all. Anything else would make the measured part another run's."""
     request = read_document(workspace.request, Request)
     wanted = request.model_copy(update=options.given())
+    free = ("autonomous", *(() if workspace.profile.is_file() else AIM_FIELDS))
     if different := [
-        name for name in options.given() if name != "autonomous" and getattr(wanted, name) != getattr(request, name)
+        name for name in options.given() if name not in free and getattr(wanted, name) != getattr(request, name)
     ]:
         raise UsageError(
             f"run {request.run_id} of {kernel} is unfinished and has another {', '.join(different)}",

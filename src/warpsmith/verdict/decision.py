@@ -6,52 +6,27 @@ Must not know how anything was measured, nor what is done with a verdict.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warpsmith.contracts.case import Mode, Role
-from warpsmith.contracts.measurement import ORIGINAL, Compilation, Correctness, HostTime, Memory, Timing
-from warpsmith.contracts.verdict import CaseSpeedup, GuardrailResult, Interval, Outcome, Verdict
+from warpsmith.contracts.measurement import Timing
+from warpsmith.contracts.verdict import CaseSpeedup, GuardrailResult, Outcome, Verdict
+from warpsmith.verdict.evidence import Evidence
 from warpsmith.verdict.guardrails import (
     compile_guardrails,
     host_time_guardrails,
     memory_guardrails,
     pass_guardrails,
 )
-from warpsmith.verdict.statistics import Comparison, compare, goal_of, goal_speedup, holm
+from warpsmith.verdict.metrics import Metrics, metrics_of, target_of
+from warpsmith.verdict.objectives import Gains, enough, told_speed
+from warpsmith.verdict.peaks import unweighed
+from warpsmith.verdict.statistics import Comparison, compare, goal_of, holm
 from warpsmith.verdict.thresholds import Thresholds
 
 #: Chosen: simulated, a 95% interval over 4 rounds covers 87%, over 6 or more at least 94%.
 MIN_ROUNDS = 8
 #: Failures that a reason spells out; the rest are counted.
 TOLD_FAILURES = 3
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """All that was observed of a candidate. `timings` hold every case and mode measured so far.
-
-    `best` is the best variant before it, None while that is the original. `longer` says that the goal was
-    already measured a second time with more rounds. `noise_floor` is a fraction. `compilations` are the original's
-    and the candidate's.
-    """
-
-    candidate: str
-    best: str | None
-    goal_mode: Mode
-    correctness: Correctness
-    timings: tuple[Timing, ...] = ()
-    memories: tuple[Memory, ...] = ()
-    host_times: tuple[HostTime, ...] = ()
-    compilations: tuple[Compilation, Compilation] | None = None
-    noise_floor: float | None = None
-    longer: bool = False
-    original: str = ORIGINAL
-    seed: int = 0
-
-    @property
-    def goal_timings(self) -> tuple[Timing, ...]:
-        """What the goal metric is made of: the tuning cases in the goal mode."""
-        return tuple(t for t in self.timings if t.mode is self.goal_mode and t.case.role is Role.TUNING)
 
 
 def decide(evidence: Evidence, thresholds: Thresholds) -> Verdict:
@@ -62,18 +37,23 @@ def decide(evidence: Evidence, thresholds: Thresholds) -> Verdict:
         return _unmeasured(evidence, Outcome.INCONCLUSIVE, missing)
     comparisons = [compare(t, evidence.original, evidence.candidate, seed=evidence.seed) for t in evidence.timings]
     cases = _case_speedups(comparisons, evidence.goal_mode, thresholds)
-    goal = goal_of([c for c in comparisons if c.mode is evidence.goal_mode and c.case.role is Role.TUNING])
+    weights = evidence.goal_weights
+    speed = goal_of(
+        [c for c in comparisons if c.mode is evidence.goal_mode and c.case.name in weights], evidence.weights
+    )
     guardrails = _guardrails(evidence, cases, thresholds)
-    outcome, reasons = _outcome(evidence, goal, cases, guardrails, thresholds)
+    metrics = metrics_of(evidence, speed)
+    outcome, reasons = _outcome(evidence, metrics, cases, guardrails, thresholds)
     return Verdict(
         outcome=outcome,
         reasons=reasons,
         goal_mode=evidence.goal_mode,
-        goal=goal,
-        over_best=_over_best(evidence),
         noise_floor=evidence.noise_floor,
         cases=cases,
         guardrails=guardrails,
+        objective=evidence.objective,
+        target=target_of(evidence, cases),
+        **metrics.by_objective(evidence.objective),
     )
 
 
@@ -98,7 +78,7 @@ def told_noise_floor(noise_floor: float, thresholds: Thresholds) -> str | None:
 
 def _outcome(
     evidence: Evidence,
-    goal: Interval,
+    metrics: Metrics,
     cases: Sequence[CaseSpeedup],
     guardrails: Sequence[GuardrailResult],
     thresholds: Thresholds,
@@ -108,22 +88,21 @@ def _outcome(
         more = len(few) - TOLD_FAILURES
         rest = (f"and {more} more comparisons of too few rounds",) if more > 0 else ()
         return Outcome.INCONCLUSIVE, (*(f"{told}: {then}" for told in few[:TOLD_FAILURES]), *rest)
+    goal = metrics.speed
     regressed = [c for c in cases if c.mode is evidence.goal_mode and c.regressed]
     if regressed:
         somewhere_faster = any(c.mode is evidence.goal_mode and c.speedup.low > 1 for c in cases)
         outcome = Outcome.MIXED if somewhere_faster else Outcome.REJECTED
-        return outcome, (*(_told_regression(c, thresholds) for c in regressed), f"over the tuning cases {_told(goal)}")
-    if broken := [g for g in guardrails if not g.ok]:
-        return Outcome.REJECTED, (*(_told_guardrail(g) for g in broken), f"over the tuning cases {_told(goal)}")
-    bar = thresholds.bar(evidence.noise_floor)
-    told_bar = _told_bar(bar, evidence.noise_floor, thresholds)
-    if goal.low > 1 and goal.value >= bar:
-        return Outcome.ACCEPTED, (f"{_told(goal)} the original over the tuning cases, at or above {told_bar}",)
-    if goal.high >= bar:
-        return Outcome.INCONCLUSIVE, (
-            f"the interval {_told(goal)} does not tell whether {told_bar} is reached: {then}",
+        return outcome, (
+            *(_told_regression(c, thresholds) for c in regressed),
+            f"over the tuning cases {told_speed(goal)}",
         )
-    return Outcome.REJECTED, (f"no gain: {_told(goal)} the original over the tuning cases, below {told_bar}",)
+    if broken := [g for g in guardrails if not g.ok]:
+        return Outcome.REJECTED, (*(_told_guardrail(g) for g in broken), f"over the tuning cases {told_speed(goal)}")
+    sides = evidence.original, evidence.candidate
+    missing = unweighed(evidence.memories, evidence.goal_mode, evidence.goal_weights, *sides)
+    why = f"{evidence.goal_mode.value} was not weighed at {', '.join(missing)}"
+    return enough(evidence.objective, Gains(goal, metrics.memory, evidence.noise_floor, then, why), thresholds)
 
 
 def _case_speedups(
@@ -157,14 +136,6 @@ def _guardrails(
         *host_time_guardrails(evidence.host_times, *sides, thresholds),
         *(compile_guardrails(*evidence.compilations, thresholds) if evidence.compilations else ()),
     )
-
-
-def _over_best(evidence: Evidence) -> Interval | None:
-    """The goal metric against the best so far; None where there is none or it did not run beside the candidate."""
-    best, timings = evidence.best, evidence.goal_timings
-    if best is None or not all(t.shared_rounds(best, evidence.candidate) for t in timings):
-        return None
-    return goal_speedup(timings, best, evidence.candidate, seed=evidence.seed)
 
 
 def _correctness_failures(evidence: Evidence) -> tuple[str, ...]:
@@ -219,18 +190,21 @@ def _nothing_to_compare(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _unmeasured(evidence: Evidence, outcome: Outcome, reasons: tuple[str, ...]) -> Verdict:
-    return Verdict(outcome=outcome, reasons=reasons, goal_mode=evidence.goal_mode, noise_floor=evidence.noise_floor)
-
-
-def _told(speedup: Interval) -> str:
-    return f"{speedup.value:.3f}× [{speedup.low:.3f}, {speedup.high:.3f}]"
+    return Verdict(
+        outcome=outcome,
+        reasons=reasons,
+        goal_mode=evidence.goal_mode,
+        noise_floor=evidence.noise_floor,
+        objective=evidence.objective,
+    )
 
 
 def _told_regression(case: CaseSpeedup, thresholds: Thresholds) -> str:
     role = "held-out case" if case.role is Role.HELD_OUT else "case"
     return (
         f"{role} {case.case} regressed in {case.mode.value}: {case.baseline_ms:.4g} to {case.variant_ms:.4g} ms, "
-        f"{_told(case.speedup)}, more than {thresholds.case_regression:.0%} slower (adjusted p {case.regression_p:.3f})"
+        f"{told_speed(case.speedup)}, more than {thresholds.case_regression:.0%} slower "
+        f"(adjusted p {case.regression_p:.3f})"
     )
 
 
@@ -241,9 +215,3 @@ def _told_guardrail(result: GuardrailResult) -> str:
 
 def _figure(value: float, unit: str) -> str:
     return f"{value / 1e6:.1f} MB" if unit == "bytes" else f"{value:.4g} {unit}"
-
-
-def _told_bar(bar: float, noise_floor: float | None, thresholds: Thresholds) -> str:
-    if noise_floor is not None and 2 * noise_floor > thresholds.minimum_effect:
-        return f"the bar of {bar:.3f}× (twice the noise floor of {noise_floor:.2%})"
-    return f"the bar of {bar:.3f}× (minimum effect {thresholds.minimum_effect:.1%})"

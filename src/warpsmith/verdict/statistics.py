@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -35,6 +35,8 @@ TAIL = 0.025
 TRIM = 0.2
 
 Floats = NDArray[np.float64]
+#: case name -> weight in the goal metric, where it is not the case's own
+Weights = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -208,23 +210,25 @@ def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = No
     return math.exp(math.fsum(w * math.log(v) for w, v in zip(weights, values, strict=True)) / math.fsum(weights))
 
 
-def goal_of(comparisons: Sequence[Comparison]) -> Interval:
+def goal_of(comparisons: Sequence[Comparison], weights_of: Weights | None = None) -> Interval:
     """Weighted geometric mean of the speed-ups; each case's rounds were drawn independently of the others'.
 
     Every comparison must have the same number of resamples. Raises ValueError on none.
     """
     if not comparisons:
         raise ValueError("no comparison: a goal needs at least one case")
-    weights = np.array([c.case.weight for c in comparisons])
+    weights = np.array([(weights_of or {}).get(c.case.name, c.case.weight) for c in comparisons])
     weights = weights / weights.sum()
     estimates = np.array([c.log_speedup for c in comparisons])
     fewest = min(c.rounds for c in comparisons)
     return _interval(float(weights @ estimates), weights @ np.stack([c.log_speedups for c in comparisons]), fewest)
 
 
-def goal_speedup(timings: Sequence[Timing], baseline: str, contender: str, *, seed: int = 0) -> Interval:
+def goal_speedup(
+    timings: Sequence[Timing], baseline: str, contender: str, *, seed: int = 0, weights: Weights | None = None
+) -> Interval:
     """The goal metric over these timings, which the caller chose (one mode, tuning cases). Raises ValueError."""
-    return goal_of([compare(timing, baseline, contender, seed=seed) for timing in timings])
+    return goal_of([compare(timing, baseline, contender, seed=seed) for timing in timings], weights)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -235,16 +239,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
     return adjusted
-
-
-def noise_floor(timings: Sequence[Timing], baseline: str, copy: str, *, seed: int = 0) -> float:
-    """How far from 1 the goal metric of a source against an identical copy of itself may lie, as a fraction.
-
-    It is the end of the goal's 95% interval that is farther from 1: bias that the procedure has (placement,
-    order) and scatter both count. 0.002 means that 0.2% can be nothing at all. Raises ValueError.
-    """
-    goal = goal_speedup(timings, baseline, copy, seed=seed)
-    return round(math.expm1(max(abs(math.log(goal.low)), abs(math.log(goal.high)))), 6)
 
 
 def _medians_by_round(timing: Timing, contender: str) -> dict[int, float]:
