@@ -9,7 +9,7 @@ from tuning.kept import Exhausted, SweptPass, Tuned
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.verdict import CaseSpeedup
 from warpsmith.report import quantities
-from warpsmith.search.space import label
+from warpsmith.search.tuning.space import label
 from warpsmith.verdict.statistics import median_ms
 
 #: A row of a table.

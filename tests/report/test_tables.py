@@ -12,7 +12,7 @@ from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.measurement import HostTime, TimingMethod
 from warpsmith.report.tables import COLUMNS, LIGER_COLUMNS, baseline_frame, results_frame, sweep_frame, to_csv
-from warpsmith.search.sweep import Reading
+from warpsmith.search.tuning.results import Reading
 
 Golden = Callable[[str, str], None]
 

@@ -183,7 +183,7 @@ def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Seque
 
 
 def _tunable(evidence: Evidence, of: Pass) -> list[Knob]:
-    knobs = (k for k in evidence.audit.knobs if k.tunable and not (k.is_unset_cap or k.is_set_by_decorator))
+    knobs = (k for k in evidence.audit.knobs if k.tunable and not (k.is_unset_cap or k.origin is KnobOrigin.HEURISTICS))
     return [k for k in knobs if not of.functions or k.jit_function in of.functions]
 
 

@@ -18,7 +18,8 @@ from warpsmith.contracts.case import Mode
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.report.tables import sweep_frame
 from warpsmith.search.space import NEUTRAL
-from warpsmith.search.sweep import Sweep
+from warpsmith.search.tuning.results import Tuning
+from warpsmith.search.tuning.values import own_value
 from warpsmith.verdict.statistics import geometric_mean
 
 #: Chosen: as many panels as fit a page's width in two rows.
@@ -66,14 +67,14 @@ class SweepView:
     left_out: int
 
 
-def sweep_rows(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+def sweep_rows(sweeps: Sequence[Tuning]) -> pd.DataFrame:
     """The rows of sweep.csv."""
     readings = [reading for sweep in sweeps for reading in sweep.readings]
     original_ms = {(each.case.name, sweep.mode): each.original_ms for sweep in sweeps for each in sweep.cases}
     return sweep_frame(readings, original_ms=original_ms)
 
 
-def sweep_views(sweeps: Sequence[Sweep]) -> tuple[SweepView, ...]:
+def sweep_views(sweeps: Sequence[Tuning]) -> tuple[SweepView, ...]:
     """Of each jit function that was swept and has a knob that was timed at two values."""
     if not sweeps:
         return ()
@@ -82,14 +83,14 @@ def sweep_views(sweeps: Sequence[Sweep]) -> tuple[SweepView, ...]:
     return tuple(view for view in views if view is not None)
 
 
-def swept_functions(sweeps: Sequence[Sweep]) -> tuple[SweptFunction, ...]:
+def swept_functions(sweeps: Sequence[Tuning]) -> tuple[SweptFunction, ...]:
     """Each jit function of these sweeps, in their order."""
     return tuple(
         SweptFunction(
             name,
             sweep.mode,
             {c.case.name: original_settings(c.original_launches, sweep.knobs) for c in sweep.cases},
-            {c.case.name: c.best[0] for c in sweep.cases if c.finalists},
+            {c.case.name: c.best[0] for c in sweep.cases if c.best[0]},
         )
         for sweep in sweeps
         for name in dict.fromkeys(knob.jit_function for knob in sweep.knobs)
@@ -101,8 +102,8 @@ def original_settings(launches: Sequence[LaunchRecord], knobs: Sequence[Knob]) -
     found: Settings = {}
     for knob in knobs:
         launch = next((each for each in launches if each.jit_function == knob.jit_function), None)
-        value = None if launch is None else launch.constexprs.get(knob.name, _by_kind(launch, knob.kind))
-        if isinstance(value, int) and not isinstance(value, bool):
+        value = None if launch is None else own_value(knob, launch)
+        if value is not None:
             found[knob.id] = value
     return found
 
@@ -126,11 +127,6 @@ def sweep_view(frame: pd.DataFrame, function: SweptFunction) -> SweepView | None
         panels=tuple(_panel(timed, case, knobs, function) for case in heaviest[:MOST_CASES]),
         left_out=max(0, len(heaviest) - MOST_CASES),
     )
-
-
-def _by_kind(launch: LaunchRecord, kind: KnobKind) -> int | None:
-    compiled = {KnobKind.NUM_WARPS: launch.compiled.num_warps, KnobKind.NUM_STAGES: launch.compiled.num_stages}
-    return compiled.get(kind, NEUTRAL.get(kind))
 
 
 def _timed(rows: pd.DataFrame, ids: Sequence[str]) -> pd.DataFrame:

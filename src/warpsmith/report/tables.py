@@ -16,7 +16,7 @@ from warpsmith.contracts.device import DeviceFacts, Origin
 from warpsmith.contracts.measurement import L2, ORIGINAL, HostTime, Memory, Timing
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.report.rows import contenders_of, samples_ms
-from warpsmith.search.sweep import Reading
+from warpsmith.search.tuning.results import Reading
 from warpsmith.verdict.statistics import median_ms
 
 #: As in linkedin/Liger-Kernel, benchmark/data/all_benchmark_data.csv, without its liger_version.

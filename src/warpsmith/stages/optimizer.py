@@ -24,7 +24,7 @@ from warpsmith.search.bench import Bench
 from warpsmith.search.strategies import CATALOGUE
 from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal, narrow
 from warpsmith.search.strategies.settings import SettingsSweep
-from warpsmith.search.table import narrowed, row_count
+from warpsmith.search.tuning.narrowing import narrowed, sizes_at
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.encoding import encoded
 from warpsmith.source.scan import scan
@@ -217,9 +217,10 @@ def _narrow_and_judge(
     for found in judgement.verdict.cases:
         if found.regressed:
             case = spec.case(found.case)
-            shape = case.axes[spec.plot_axis], row_count(case, spec.plot_axis)
             at_fault = _passes_at_fault(judgement.verdict, found.case)
-            tables = [narrowed(t, *shape) if modes[t.jit_function] in at_fault else t for t in tables]
+            tables = [
+                narrowed(t, sizes_at(t, case)) if modes[t.jit_function] in at_fault else t for t in tables
+            ]
     tables = [table for table in tables if table.bands]
     if not tables or tables == list(proposal.tables):
         return proposal, judgement

@@ -19,8 +19,9 @@ from warpsmith.diagnose.probes import settings_probe
 from warpsmith.measure.worker.protocol import CompiledAnswer, CompileOffline, WorkerError
 from warpsmith.measure.worker.stored import NotRecorded
 from warpsmith.search.bench import Bench
-from warpsmith.search.pruning import too_wide
-from warpsmith.search.space import VALUES, sweepable
+from warpsmith.search.tuning.choices import knobs_to_search
+from warpsmith.search.tuning.constraints import why_not
+from warpsmith.search.tuning.values import BY_KIND, space_at
 from warpsmith.source.rewrites import NotApplicable
 from warpsmith.source.tunable import make_tunable
 from warpsmith.stages.session import Session, text_of
@@ -62,7 +63,7 @@ def probe_settings(
     todo = sorted(_to_probe(session, bench, audit, launches), key=lambda probed: PROBED.index(probed.knob.kind))
     settings, began_s = 0, None
     for index, probed in enumerate(todo):
-        settings += len(VALUES[probed.knob.kind])
+        settings += len(BY_KIND[probed.knob.kind])
         if settings > MOST_SETTINGS or (began_s is not None and session.clock() - began_s > LIMIT_S):
             left = ", ".join(f"{each.knob.id} {each.mode.value}" for each in todo[index:])
             bench.report(f"not tried, to end in time: {left}")
@@ -83,7 +84,8 @@ def _to_probe(session: Session, bench: Bench, audit: SourceAudit, launches: Laun
     for mode in bench.spec.passes:
         launched = launches.get(case.name, {}).get(mode, ())
         for function in dict.fromkeys(launch.jit_function for launch in launched):
-            knobs = [knob for knob in sweepable(audit.knobs, [function]) if knob.kind in PROBED]
+            searched, _ = knobs_to_search(audit.knobs, function, frozenset())
+            knobs = [knob for knob in searched if knob.kind in PROBED]
             if function not in sources:
                 sources[function] = _tunable(session, bench, function, knobs)
             if (source := sources[function]) is None:
@@ -107,10 +109,10 @@ def _tunable(session: Session, bench: Bench, function: str, knobs: Sequence[Knob
 def _probe(bench: Bench, probed: _Probed, gpu: TargetGpu) -> SettingsProbe:
     """Raises WorkerError where nothing can be compiled, NotRecorded where nobody is there to compile it."""
     knob, refused = probed.knob, dict[int, str]()
-    for value in VALUES[knob.kind]:
-        if (reason := _hopeless(probed, value)) is not None:
+    for value in BY_KIND[knob.kind]:
+        if (reason := _hopeless(bench, probed, value)) is not None:
             refused[value] = reason
-    values = [value for value in VALUES[knob.kind] if value not in refused]
+    values = [value for value in BY_KIND[knob.kind] if value not in refused]
     question = CompileOffline(
         target=bench.target,
         seed=bench.seed,
@@ -123,13 +125,12 @@ def _probe(bench: Bench, probed: _Probed, gpu: TargetGpu) -> SettingsProbe:
     compiled = dict(zip(values, bench.ask(question, CompiledAnswer).compiled, strict=True))
     told = [
         compiled.get(value) or CompiledSettings(settings={knob.id: value}, failure=refused[value])
-        for value in VALUES[knob.kind]
+        for value in BY_KIND[knob.kind]
     ]
-    return settings_probe(knob.id, probed.case.name, probed.mode, VALUES[knob.kind], told, knob.jit_function)
+    return settings_probe(knob.id, probed.case.name, probed.mode, BY_KIND[knob.kind], told, knob.jit_function)
 
 
-def _hopeless(probed: _Probed, value: int) -> str | None:
-    """Why a number of warps is not worth compiling: no thread can hold its part. What the original has is."""
-    if value >= max(launch.compiled.num_warps for launch in probed.launches):
-        return None
-    return too_wide({probed.knob.id: value}, [probed.knob], probed.launches)
+def _hopeless(bench: Bench, probed: _Probed, value: int) -> str | None:
+    """Why a value is not worth compiling: no thread can hold its part. What the original has is."""
+    space = space_at([probed.knob], probed.launches, bench.device)
+    return why_not(space, {probed.knob.id: value}, probed.case, bench.device)

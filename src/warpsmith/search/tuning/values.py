@@ -16,7 +16,7 @@ from warpsmith.search.tuning.space import HOST_ONLY, Axis, Space, Value
 
 #: Chosen. num_warps: all that a CUDA block allows (32 × 32 threads). Programs a SM: doubling, to where a block of 128
 #: threads fills an SM's 2048.
-_BY_KIND: dict[KnobKind, tuple[int, ...]] = {
+BY_KIND: dict[KnobKind, tuple[int, ...]] = {
     KnobKind.NUM_WARPS: (1, 2, 4, 8, 16, 32),
     KnobKind.NUM_STAGES: (1, 2, 3, 4, 5),
     KnobKind.LOOP_STAGES: (1, 2, 3, 4),
@@ -35,7 +35,7 @@ _MORE_BLOCKS = (1, 2)
 #: Chosen: below this everything spills.
 _LEAST_REGISTERS = 24
 
-KINDS = frozenset({*_BY_KIND, KnobKind.BLOCK_TILING, KnobKind.MAXNREG, KnobKind.PROGRAMS})
+KINDS = frozenset({*BY_KIND, KnobKind.BLOCK_TILING, KnobKind.MAXNREG, KnobKind.PROGRAMS})
 
 
 def searchable(knobs: Iterable[Knob], jit_functions: Iterable[str]) -> tuple[Knob, ...]:
@@ -106,7 +106,7 @@ def _tried(knob: Knob, own: Value, launch: LaunchRecord, device: DeviceFacts) ->
         return _register_caps(launch, device)
     if knob.kind is KnobKind.BLOCK_TILING:
         return _blocks(own, _LEAST_DOT_TILE if multiplies_matrices(launch) else 1)
-    return _BY_KIND[knob.kind]
+    return BY_KIND[knob.kind]
 
 
 def _blocks(own: Value, least: int) -> list[int]:
