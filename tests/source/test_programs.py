@@ -20,6 +20,12 @@ CAST = """\
     for row in tl.range(first, n_rows, tl.num_programs(axis=0), num_stages=2):
         total += tl.load(x_ptr + row * n_cols + cols, mask=cols < n_cols)
 """
+CAST_LATER = """\
+    program = tl.program_id(0)
+    wide = tl.cast(program, tl.int64)
+    for row in range(wide.to(tl.int64), n_rows, tl.num_programs(0)):
+        total += tl.load(x_ptr + row * n_cols + cols, mask=cols < n_cols)
+"""
 STEPPED = """\
     row = tl.program_id(0)
     while row < n_rows:
@@ -75,6 +81,7 @@ def launching(count: str, *, each: str = "0", buffer: str | None = None, before:
     [
         (launching("256", buffer="n_rows"), STRIDED, 256, KnobOrigin.LITERAL),
         (launching("256", buffer="n_rows"), CAST, 256, KnobOrigin.LITERAL),
+        (launching("256", buffer="n_rows"), CAST_LATER, 256, KnobOrigin.LITERAL),
         (launching("PROGRAMS"), STEPPED, 256, KnobOrigin.OTHER),
         (launching("min(n_rows, 1024)"), STRIDED, 1000, KnobOrigin.FORMULA),
         (launching("NUM_SMS * 4"), STRIDED, 400, KnobOrigin.FORMULA),
@@ -108,7 +115,8 @@ def launching(count: str, *, each: str = "0", buffer: str | None = None, before:
             KnobOrigin.LITERAL,
         ),
     ],
-    ids=["literal", "literal and casts", "constant, by while", "at most as many as rows", "four an SM", "parameter",
+    ids=["literal", "literal and casts", "casts by name", "constant, by while", "at most as many as rows", "four an SM",
+         "parameter",
          "variable", "variable, by while", "so many rows each", "passed as the step", "capped by the rows", "lambda"],
 )  # fmt: skip
 def test_the_number_of_programs_is_replaced_with_all_that_follows_from_it(
@@ -193,3 +201,12 @@ def test_a_table_replaces_the_number_of_programs(machine: Any, tensor: Any) -> N
 
     assert (launch.grid, launch.arguments["out_ptr"].shape) == ((264,), (264, 64))
     assert machine.run(written, x=tensor((1000, 128))) == machine.run(text, x=tensor((1000, 128)))
+
+
+@pytest.mark.parametrize("loop", [
+    "    a = b\n    b = a\n    for row in range(a, n_rows, b):\n        pass\n",
+    "    a = tl.cast()\n    for row in range(a, n_rows, a):\n        pass\n",
+    "    a = a.to(tl.int64)\n    for row in range(a, n_rows, a):\n        pass\n",
+])  # fmt: skip
+def test_a_loop_over_nothing_sensible_ends_nothing(loop: str) -> None:
+    assert PROGRAMS not in {knob.id for knob in scan(source(launching("256"), loop)).knobs}

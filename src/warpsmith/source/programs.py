@@ -11,13 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import KnobKind
+from warpsmith.source.access import LANGUAGE
 from warpsmith.source.jit import LOADS, Jit, operation
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.places import reaching_assignment
 from warpsmith.source.sites import Site, given
-from warpsmith.source.syntax import assignments, is_name, last_name, mentions, names_read, walk_scope
+from warpsmith.source.syntax import assignments, dotted, is_name, last_name, mentions, names_read, walk_scope
 
 _NAME = "programs"
+#: Chosen: no program's number is cast more often.
+_MOST_CASTS = 8
 #: Python's own, which read no memory.
 _PLAIN = frozenset({"min", "max", "range", "int", "float", "len"})
 #: Functions that give the size of a tensor.
@@ -133,9 +136,15 @@ def _axis(jit: Jit, node: ast.expr, asked: str) -> int | None:
     """The axis where an expression is `tl.program_id(axis)`, directly, by a name or cast; None for anything else."""
     for value in _values(jit, node):
         call = value
-        while operation(call) in ("to", "cast") and isinstance(call, ast.Call):
-            method = isinstance(call.func, ast.Attribute) and operation(call.func.value) is not None
-            call = call.func.value if method and isinstance(call.func, ast.Attribute) else call.args[0]
+        for _ in range(_MOST_CASTS):
+            if not (isinstance(call, ast.Call) and operation(call) in ("to", "cast")):
+                break
+            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+            is_method = receiver is not None and dotted(receiver) not in LANGUAGE
+            inner = receiver if is_method else next(iter(call.args), None)
+            if inner is None:
+                return None
+            call = next(iter(_values(jit, inner)), inner)
         if isinstance(call, ast.Call) and operation(call) == asked:
             given_axis = [*call.args, *(k.value for k in call.keywords)]
             first = given_axis[0] if given_axis else ast.Constant(value=0)
@@ -143,14 +152,14 @@ def _axis(jit: Jit, node: ast.expr, asked: str) -> int | None:
     return None
 
 
-def _values(jit: Jit, node: ast.expr) -> list[ast.expr]:
+def _values(jit: Jit, node: ast.expr, seen: frozenset[str] = frozenset()) -> list[ast.expr]:
     """What an expression is; a name, what it is first set to and not changed by steps."""
     if not isinstance(node, ast.Name):
         return [node]
     found = [f for f in assignments(jit.node) if f.name == node.id and not isinstance(f.node, ast.AugAssign)]
     values = [f.value for f in found if f.value is not None]
-    if len(values) == 1 and isinstance(values[0], ast.Name) and values[0].id != node.id:
-        return _values(jit, values[0])
+    if len(values) == 1 and isinstance(values[0], ast.Name) and values[0].id not in seen:
+        return _values(jit, values[0], seen | {node.id, values[0].id})
     return values
 
 
