@@ -166,7 +166,7 @@ def test_all_that_is_written_lies_inside_the_figure() -> None:
         (KnobKind.NUM_WARPS, "num_warps", 8),
         (KnobKind.NUM_STAGES, "num_stages", 3),
         (KnobKind.PROGRAMS_PER_SM, "programs_per_sm", 1),
-        (KnobKind.LOOP_STAGES, "LOOP_STAGES", 1),
+        (KnobKind.LOOP_STAGES, "LOOP_STAGES", None),
         (KnobKind.BLOCK_TILING, "BLOCK", 256),
         (KnobKind.MAXNREG, "maxnreg", None),
     ],

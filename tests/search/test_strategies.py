@@ -173,6 +173,6 @@ def test_a_table_that_has_no_place_in_the_source_is_inapplicable(bench: Bench, m
     def refuse(*_: object) -> str:
         raise NotApplicable("line 7: num_warps is read before the row's width is known")
 
-    monkeypatch.setattr("warpsmith.search.strategies.settings.write_table", refuse)
+    monkeypatch.setattr("warpsmith.search.tuning.writing.write_table", refuse)
     with pytest.raises(Inapplicable, match="line 7: num_warps is read before"):
         CATALOGUE["settings"].propose(ground(bench))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from warpsmith.contracts.audit import Knob, Opportunity, OpportunityKind
+from warpsmith.contracts.audit import Knob, KnobOrigin, Opportunity, OpportunityKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile, Recommendation
 from warpsmith.diagnose.evidence import Evidence
@@ -183,7 +183,8 @@ def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Seque
 
 
 def _tunable(evidence: Evidence, of: Pass) -> list[Knob]:
-    knobs = (k for k in evidence.audit.knobs if k.tunable and not (k.is_unset_cap or k.origin is KnobOrigin.HEURISTICS))
+    unwritten = KnobOrigin.HEURISTICS  # what a heuristics decorator sets has no place in a variant
+    knobs = (k for k in evidence.audit.knobs if k.tunable and not k.is_unset_cap and k.origin is not unwritten)
     return [k for k in knobs if not of.functions or k.jit_function in of.functions]
 
 

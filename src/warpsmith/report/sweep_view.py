@@ -12,12 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from warpsmith.contracts.audit import Knob, KnobKind
+from warpsmith.contracts.audit import Knob
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.report.tables import sweep_frame
-from warpsmith.search.space import NEUTRAL
 from warpsmith.search.tuning.results import Tuning
 from warpsmith.search.tuning.values import own_value
 from warpsmith.verdict.statistics import geometric_mean

@@ -218,9 +218,7 @@ def _narrow_and_judge(
         if found.regressed:
             case = spec.case(found.case)
             at_fault = _passes_at_fault(judgement.verdict, found.case)
-            tables = [
-                narrowed(t, sizes_at(t, case)) if modes[t.jit_function] in at_fault else t for t in tables
-            ]
+            tables = [narrowed(t, sizes_at(t, case)) if modes[t.jit_function] in at_fault else t for t in tables]
     tables = [table for table in tables if table.bands]
     if not tables or tables == list(proposal.tables):
         return proposal, judgement

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from warpsmith.contracts.audit import Knob, KnobKind
+from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.errors import Unavailable
 from warpsmith.contracts.launch import LaunchRecord
@@ -73,6 +73,9 @@ def _axis(knob: Knob, launches: Sequence[LaunchRecord], device: DeviceFacts) -> 
         return None
     own = own_value(knob, launch)
     tried = {*_tried(knob, own, launch, device), *knob.listed}
+    if knob.origin is KnobOrigin.AUTOTUNE and knob.kind is KnobKind.BLOCK_TILING and knob.listed:
+        # Host code may size a buffer by the least or the greatest block that the configs list.
+        tried = {value for value in tried if min(knob.listed) <= value <= max(knob.listed)}
     in_order = sorted(tried - {own} if own is not None else tried)
     place = own if own is not None else _place_of_unknown(knob, launch)
     index = sum(value < place for value in in_order)

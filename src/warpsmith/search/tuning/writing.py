@@ -72,7 +72,7 @@ def _is_set_by_tuner(tuning: Tuning) -> bool:
 
 
 def times(knobs: Iterable[Knob], found: CaseResult) -> dict[Key, float]:
-    """Times in ms by settings, the original's by (); values that leave the launch as it was are left out of the keys."""
+    """Times in ms by settings, the original's by (); values that change nothing are left out of the keys."""
     neutral = {knob.id: value for knob in knobs if (value := _neutral(knob)) is not None}
     result: dict[Key, float] = {(): found.original_ms}
     for settings, time_ms in found.times_ms:
