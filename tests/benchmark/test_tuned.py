@@ -140,7 +140,7 @@ def test_device_time_is_of_every_sample_and_call() -> None:
 
 def test_the_page_tells_what_was_found_beside_what_is_known(device: DeviceFacts, tmp_path: Path) -> None:
     swept = SweptPass(
-        mode=Mode.FORWARD, jit_function="_kernel", knobs=("_kernel.num_warps",), inert=(), device_time_ms=12.0,
+        mode=Mode.FORWARD, jit_function="_kernel", knobs=("_kernel.num_warps",), inert=(), planned_ms=12.0,
         stopped="the device time that was allowed is spent", readings=(),
     )  # fmt: skip
     kept = tuned(device, speedup(GEGLU, 1.25)).model_copy(update={"passes": (swept,)})
