@@ -12,7 +12,6 @@ from pathlib import Path
 from tuning.kept import KeptReading, SweptPass, Tuned
 from tuning.tally import Tally
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.variant import VariantStatus
@@ -79,10 +78,15 @@ def opened(root: Path, kernel: str, of: str, tell: Callable[[str], None]) -> Ite
         autonomous=True,
     )
     with open_session(root, config, workspace, request, Telling(tell)) as session:
-        spec = session.describe()
-        write_bytes(workspace.original, read_source(root / spec.source))
-        device: DeviceFacts = inspect(session)
-        yield Kernel(kernel, of, session, session.bench(spec, device), text_of(workspace.original))
+        yield kernel_of(session, of)
+
+
+def kernel_of(session: Session, of: str) -> Kernel:
+    """The kernel that a session is about, its source as it is now. Raises PreflightError, WorkerError."""
+    spec, workspace = session.describe(), session.workspace
+    write_bytes(workspace.original, read_source(session.root / spec.source))
+    bench = session.bench(spec, inspect(session))
+    return Kernel(session.request.kernel, of, session, bench, text_of(workspace.original))
 
 
 def launched(kernel: Kernel) -> list[tuple[Mode, str]]:
