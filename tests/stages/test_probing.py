@@ -13,7 +13,7 @@ from warpsmith.contracts.launch import SettingsProbe
 from warpsmith.contracts.profile import Profile
 from warpsmith.device.known_gpus import target_gpu_of
 from warpsmith.measure.worker.protocol import CompileOffline
-from warpsmith.search import pruning
+from warpsmith.search.tuning import constraints
 from warpsmith.stages import probing
 from warpsmith.stages.probing import LIMIT_S
 from warpsmith.stages.profiler import profile
@@ -62,7 +62,7 @@ def test_a_number_of_warps_that_no_thread_could_bear_is_told_and_not_compiled(ru
 def test_as_many_warps_as_the_original_has_are_tried_however_wide_its_blocks_are(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "MAX_ELEMENTS_PER_THREAD", 1)
+    monkeypatch.setattr(constraints, "MOST_ELEMENTS_PER_THREAD", 1)
     warps = probes_of(run.profile())[f"{BACKWARD}.num_warps"]
     assert (set(warps.failures), warps.alike) == ({1, 2, 4, 8}, ((16,), (32,)))
 
