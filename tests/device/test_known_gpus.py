@@ -8,7 +8,7 @@ from warpsmith.contracts.errors import UsageError
 from warpsmith.device import known_gpus
 from warpsmith.device.architecture import architecture_of, limits_of
 from warpsmith.device.known_gpus import known_gpu
-from warpsmith.device.peaks import PEAKS
+from warpsmith.device.peaks import PEAKS, over_fp16
 
 H200 = TargetGpu(
     name="NVIDIA H200",
@@ -120,3 +120,23 @@ def test_a_name_like_no_other_is_answered_with_all_names_and_families() -> None:
 @pytest.mark.parametrize("gpu", known_gpus._KNOWN, ids=lambda gpu: gpu.name)
 def test_every_short_name_that_is_offered_means_its_gpu(gpu: TargetGpu) -> None:
     assert known_gpu(known_gpus._short(gpu.name)) == known_gpu(gpu.name)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "operands", "times"),
+    [
+        ("NVIDIA H200", "float8_e4m3fn", 2.0),
+        ("NVIDIA GeForce RTX 4090", "int8", 4.0),
+        ("NVIDIA A100-SXM4-80GB", "float8_e4m3fn", None),
+        ("Tesla V100-SXM2-32GB", "int8", None),
+        ("NVIDIA H200", "int4", None),
+        ("a GPU of no sheet", "int8", None),
+    ],
+)
+def test_products_of_narrow_operands_are_so_many_times_as_fast(gpu: str, operands: str, times: float | None) -> None:
+    assert over_fp16(gpu, operands) == times
+
+
+def test_float8_is_there_from_8_9_on_and_not_before() -> None:
+    for gpu in known_gpus._KNOWN:
+        assert (over_fp16(gpu.name, "float8_e4m3fn") is not None) == (gpu.capability >= (8, 9)), gpu.name
