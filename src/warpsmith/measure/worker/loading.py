@@ -50,7 +50,7 @@ def load_target(path: str) -> Target:
     target = getattr(module, "target", None)
     if not isinstance(target, Target):
         raise _failure("bad_target", f"{path} must define `target = Target(...)`; found {type(target).__name__}")
-    if set(target.modes) != {Mode.FORWARD} and not target.differentiable:
+    if set(target.modes) - {Mode.FORWARD} and not target.differentiable:
         raise _failure(
             "bad_target",
             f"{path} has a pass backward, but `differentiable` names no input: name those whose gradients count, or "
