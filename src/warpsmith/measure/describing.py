@@ -78,7 +78,7 @@ def _cost(target: Target, case: Case, mode: Mode) -> Cost:
         problems = error.errors(include_url=False, include_context=False)
         told = "; ".join(f"{'.'.join(map(str, each['loc']))} {each['input']!r:.80}: {each['msg']}" for each in problems)
         raise _bad_target(f"cost fails for {where}: {told}; expected {_EXPECTED_COST}") from error
-    except Exception as error:  # the user's function may fail in any way
+    except (Exception, SystemExit) as error:  # the user's function may fail in any way
         raise _bad_target(
             f"cost fails for {where}: {type(error).__name__}: {error}; mode full is forward and backward together, and "
             "a mode that is not there is left out of `modes`"
