@@ -6,13 +6,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from simulated_run import KERNEL, SOURCE, TARGET_FILE, make_repository
+from simulated_run import KERNEL, SOURCE, TARGET_FILE, Run, make_repository
 from test_offline import SPEC
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.request import Request
+from warpsmith.contracts.target import TargetSpec
 from warpsmith.stages.beginning import expect_fit, settled_goal
+from warpsmith.stages.preflight import odd_names
 from warpsmith.stages.profiler import _command_anew
 
 AGAIN = "warpsmith profile rms_norm"
@@ -67,3 +69,35 @@ def test_a_prediction_is_begun_anew_with_no_gpu_and_for_its_own() -> None:
     assert _command_anew(request) == "warpsmith profile rms_norm --target-gpu 'NVIDIA H200' --fresh"
     measured = request.model_copy(update={"predicted": False})
     assert _command_anew(measured) == "warpsmith run rms_norm --fresh"
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "odd"),
+    [
+        ("src/kernels/scale.py", "kernels.scale", False),
+        ("scale.py", "scale", False),
+        ("pkg/scale/__init__.py", "pkg.scale", False),
+        ("src/kernels/scale.py", "nosuch.scale", True),
+        ("scale.py", "pkg.scale", True),
+    ],
+)
+def test_a_module_that_its_path_is_not_is_told_and_not_refused(source: str, module: str, odd: bool) -> None:
+    told = odd_names(SPEC.model_copy(update={"source": source, "module": module}), SPEC.name)
+    assert [f"{source} is the module {module!r}, which its path is not" in each for each in told] == [True] * odd
+
+
+def test_a_target_that_is_named_otherwise_than_its_file_is_told() -> None:
+    (told,) = odd_names(SPEC, "other")
+    assert told == "benchmark.py names its target 'scale'; the kernel goes by the file: 'other'"
+
+
+def test_odd_names_are_told_before_anything_is_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.stages.profiler.odd_names", lambda spec, kernel: [f"{spec.name} for {kernel}"])
+    monkeypatch.setattr("warpsmith.stages.profiler.preflight_files", unfit)
+    with pytest.raises(PreflightError, match="as far as here"):
+        run.profile()
+    assert f"mind: {KERNEL} for {KERNEL}" in run.told.lines
+
+
+def unfit(root: Path, spec: TargetSpec) -> None:
+    raise PreflightError("as far as here")

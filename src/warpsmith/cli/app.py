@@ -58,6 +58,7 @@ def run(
 ) -> int:
     """Profile, optimize and finalize a kernel; stops where a person must decide, unless --autonomous."""
     options = _options(
+        kernel,
         goal=goal,
         autonomous=True if autonomous or yes else None,
         max_variants=max_variants,
@@ -82,14 +83,14 @@ def profile(
     quiet: Quiet = False,
 ) -> int:
     """Stage 1: measure the kernel as it is, and find what holds it back."""
-    options = _options(goal=goal, device=device, target_gpu=target_gpu, l2=l2, fresh=fresh)
+    options = _options(kernel, goal=goal, device=device, target_gpu=target_gpu, l2=l2, fresh=fresh)
     return _flow(kernel, as_json, quiet).profile(options)
 
 
 @app.command()
 def optimize(kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson = False, quiet: Quiet = False) -> int:
     """Stage 2: write variants, judge each against the original, keep the best."""
-    return _flow(kernel, as_json, quiet).optimize(_options(max_variants=max_variants))
+    return _flow(kernel, as_json, quiet).optimize(_options(kernel, max_variants=max_variants))
 
 
 @app.command()
@@ -270,6 +271,7 @@ def _flow(kernel: str, as_json: bool, quiet: bool) -> Flow:
 
 
 def _options(
+    kernel: str,
     *,
     goal: Mode | None = None,
     autonomous: bool | None = None,
@@ -283,8 +285,6 @@ def _options(
     from warpsmith.device.known_gpus import known_gpu
     from warpsmith.stages.runs import Options
 
-    if target_gpu is not None:
-        target_gpu = known_gpu(target_gpu).name
     if target_speedup is not None and not (math.isfinite(target_speedup) and target_speedup > 1):
         raise UsageError(f"--target-speedup must be above 1, found {target_speedup}")
     return Options(
@@ -293,7 +293,7 @@ def _options(
         max_variants=max_variants,
         target_speedup=target_speedup,
         device=device,
-        target_gpu=target_gpu,
+        target_gpu=target_gpu and known_gpu(target_gpu, kernel).name,
         l2=l2,
         fresh=fresh,
     )

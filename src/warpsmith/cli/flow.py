@@ -61,11 +61,13 @@ class Flow:
 
     @classmethod
     def open(cls, start: Path, kernel: str, *, as_json: bool, quiet: bool, interactive: bool) -> Flow:
-        """Finds the project and the target. Raises UsageError for a kernel that is not there, naming the nearest."""
+        """Finds project, target and workspace. Raises UsageError for a kernel that is not there, naming the nearest."""
         root = find_root(start)
         config = load_config(root)
         find_target(root, config, kernel)
-        return cls(root, config, Workspace(root, kernel), kernel, as_json, quiet, interactive)
+        workspace = Workspace(root, kernel)
+        workspace.expect_folder()
+        return cls(root, config, workspace, kernel, as_json, quiet, interactive)
 
     def run(self, options: Options) -> int:
         """Stages in turn until the end, or until a person must decide and cannot be asked."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Case, DType, Mode
@@ -62,6 +62,22 @@ def preflight_files(root: Path, spec: TargetSpec) -> None:
             f"{spec.target_file} names no tests: without them a winner could not be applied safely; add tests=(...)",
             next_command=f"edit {shlex.quote(spec.target_file)}",
         )
+
+
+def odd_names(spec: TargetSpec, kernel: str) -> list[str]:
+    """What the target calls the kernel and its module, where file names say otherwise. Nothing is refused for it."""
+    told, file = [], spec.target_file
+    if spec.name != kernel:
+        told.append(f"{file} names its target {spec.name!r}; the kernel goes by the file: {kernel!r}")
+    path = PurePosixPath(spec.source).with_suffix("")
+    parts = path.parent.parts if path.name == "__init__" else path.parts
+    named = tuple(spec.module.split("."))
+    if parts[-len(named) :] != named:
+        told.append(
+            f"{file} says that {spec.source} is the module {spec.module!r}, which its path is not: by that name tests "
+            "would see a variant, and relative imports would work"
+        )
+    return told
 
 
 def preflight_source(content: bytes, spec: TargetSpec) -> SourceAudit:

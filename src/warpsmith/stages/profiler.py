@@ -30,6 +30,7 @@ from warpsmith.stages.machine import listed_gpus, software
 from warpsmith.stages.offline import compile_offline
 from warpsmith.stages.prediction import gpu_of
 from warpsmith.stages.preflight import (
+    odd_names,
     preflight_correctness,
     preflight_files,
     preflight_launches,
@@ -51,6 +52,8 @@ def profile(session: Session) -> Profile:
     session.progress.step("pre-flight", 1, of=_steps(session))
     session.progress.note("loading the target")
     spec = session.describe()
+    for odd in odd_names(spec, session.request.kernel):
+        session.progress.note(f"mind: {odd}")
     _settle_goal(session, spec)
     preflight_files(session.root, spec)
     _snapshot(session, spec)
