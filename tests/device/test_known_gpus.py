@@ -101,8 +101,8 @@ def test_every_known_gpu_has_a_name_of_its_own_and_known_limits() -> None:
 
 def test_an_unknown_name_is_answered_with_the_nearest_first_and_a_command() -> None:
     with pytest.raises(UsageError, match=r"no GPU 'H20O' is known; nearest: H20\b.*; known by name: V100,") as caught:
-        known_gpu("H20O")
-    assert caught.value.next_command == "warpsmith profile KERNEL --target-gpu H20"
+        known_gpu("H20O", "softmax")
+    assert caught.value.next_command == "warpsmith profile softmax --target-gpu H20"
 
 
 def test_a_family_that_is_misspelt_is_among_the_nearest() -> None:
@@ -110,11 +110,18 @@ def test_a_family_that_is_misspelt_is_among_the_nearest() -> None:
         known_gpu("hoper")
 
 
+@pytest.mark.parametrize("name", ["MI300X", "AMD Instinct MI250", "Radeon RX 7900", "Gaudi 3", "gfx942"])
+def test_a_gpu_of_another_maker_is_near_to_none(name: str) -> None:
+    with pytest.raises(UsageError, match="is no GPU of NVIDIA, and no other is compiled for; known by name") as caught:
+        known_gpu(name)
+    assert caught.value.next_command is None
+
+
 def test_a_name_like_no_other_is_answered_with_all_names_and_families() -> None:
     with pytest.raises(UsageError, match=r"known by name: V100.*H200.*; by family: .*hopper \(H100\)") as caught:
-        known_gpu("toaster?!")
+        known_gpu("toaster?!", "softmax")
     assert "nearest" not in caught.value.message
-    assert caught.value.next_command == "warpsmith profile KERNEL --target-gpu hopper"
+    assert caught.value.next_command == "warpsmith profile softmax --target-gpu hopper"
 
 
 @pytest.mark.parametrize("gpu", known_gpus._KNOWN, ids=lambda gpu: gpu.name)
