@@ -140,6 +140,7 @@ def cost(case: Case, mode: Mode) -> Cost:
     return Cost(
         bytes_moved=(rows + columns) * depth + 4 * scales + (rows * columns + bias * columns) * itemsize,
         flops=rows * columns * (2 * depth + 2 + bias),
+        operands=str(case.options.get("dtype", "int8")),
     )
 
 

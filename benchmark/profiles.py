@@ -1,12 +1,14 @@
 """What profiles say of the kernel library and of Liger-Kernel's kernels, and whether that is true, on a GPU.
 
     python benchmark/profiles.py measure [KERNEL ...] --into DIRECTORY --within SECONDS
+    python benchmark/profiles.py rediagnose --into DIRECTORY
     python benchmark/profiles.py summarize --into DIRECTORY
 
 `measure` is `warpsmith profile KERNEL` in a scratch copy of the repository, one kernel after the other, at the tuning
 cases of its target and beside no other implementation: `benchmark/library.py` measures those. A kernel whose profile is
 kept already is not profiled again, and with `--within` none is begun that might not end in time, so that the same
-command goes on from there. `summarize` needs no GPU: it writes README.md and profiles.png beside the profiles. In
+command goes on from there. `rediagnose` needs no GPU: it keeps what was measured and lets today's rules say what it
+means. `summarize` needs no GPU: it writes README.md and profiles.png beside the profiles. In
 benchmark/data/profiles/ these are committed. Liger-Kernel comes with the extra `liger`.
 """
 
@@ -19,7 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from liger.installed import KERNELS as LIGERS
-from profiling.kept import path_of, write_kept
+from profiling.anew import diagnosed_anew
+from profiling.kept import path_of, read_kept, write_kept
 from profiling.scratch import ProfileFailed, ScratchProject, scratch_project
 
 from warpsmith.contracts.errors import WarpsmithError
@@ -85,6 +88,12 @@ def _summarize(directory: Path) -> int:
     return 1
 
 
+def rediagnose(directory: Path) -> int:
+    for kept in read_kept(directory, KERNELS):
+        write_kept(directory, kept.model_copy(update={"profile": diagnosed_anew(kept.profile)}))
+    return 0
+
+
 def _tell(message: str, error: WarpsmithError) -> None:
     print(message, file=sys.stderr)
     if error.next_command is not None:
@@ -93,7 +102,7 @@ def _tell(message: str, error: WarpsmithError) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["measure", "summarize"])
+    parser.add_argument("step", choices=["measure", "rediagnose", "summarize"])
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"of {', '.join(KERNELS)}; all, if none is given")
     parser.add_argument(
         "--into", type=Path, default=DATA, metavar="DIRECTORY", help=f"default: {DATA.relative_to(ROOT)}"
@@ -102,10 +111,10 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := set(options.kernels) - set(KERNELS):
         parser.error(f"no kernel {', '.join(sorted(unknown))}; there are {', '.join(KERNELS)}")
-    if options.step == "summarize":
+    if options.step != "measure":
         if options.kernels or options.within is not None:
-            parser.error("summarize takes neither a kernel nor a time: it is about all that was profiled")
-        return _summarize(options.into)
+            parser.error(f"{options.step} takes neither a kernel nor a time: it is about all that was profiled")
+        return rediagnose(options.into) if options.step == "rediagnose" else _summarize(options.into)
     return _measure(options.kernels or KERNELS, options.into, options.within)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from profiling.anew import prices_of
 from warpsmith.contracts.audit import OpportunityKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import ORIGINAL
@@ -53,6 +54,22 @@ class Grid:
             return before, self.us[(*shape, 1, warps, False)]
         more = [us for key, us in self.us.items() if key[:2] == shape and key[3:] == (warps, zeroed)]
         return before, min(more)  # no more programs than there are, where they bring nothing
+
+    def gains(self, kind: OpportunityKind, kernel: str, shape: tuple[int, int]) -> tuple[tuple[float, float], ...]:
+        """What that one change saves at a shape, by the number of programs an SM; a loss is below 0. Of the zeroed
+        output it is one figure, at one program an SM.
+        """
+        zeroed, warps = kernel != "liger_rms_norm_in_place", _warps(shape[1])
+        before = self.us[(*shape, 1, warps, zeroed)]
+        if kind is ZEROED:
+            return ((1, before - self.us[(*shape, 1, warps, False)]),)
+        tried = sorted(key[2] for key in self.us if key[:2] == shape and key[3:] == (warps, zeroed) and key[2] > 1)
+        return tuple((programs, before - self.us[(*shape, programs, warps, zeroed)]) for programs in tried)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """In the order in which they were measured."""
+        return tuple(dict.fromkeys((key[0], key[1]) for key in self.us))
 
 
 def _shape(case: str) -> tuple[int, int] | None:
@@ -111,6 +128,38 @@ def predictions(profiles: dict[str, Profile], grid: Grid) -> Iterator[Prediction
             yield Prediction(kernel, kind, why="it is not among the opportunities of the backward pass")
             continue
         yield _compared(kernel, profile, max(found, key=lambda each: each.high_us), grid)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One opportunity at one measured shape: microseconds saved, as predicted at least and at most, and as measured by
+    the number of programs an SM.
+    """
+
+    kernel: str
+    kind: OpportunityKind
+    shape: tuple[int, int]
+    predicted_us: tuple[float, float]
+    measured_us: tuple[tuple[float, float], ...]
+
+    @property
+    def wrong_way(self) -> bool:
+        """Whether a gain is predicted where every setting that was tried lost, or none where each of them won."""
+        saved = [us for _, us in self.measured_us]
+        return max(saved) <= 0 < self.predicted_us[1] or (self.predicted_us[1] <= 0 < min(saved))
+
+
+def at_every_shape(profiles: dict[str, Profile], grid: Grid) -> Iterator[Compared]:
+    """Of WANTED, all shapes of the grid that were profiled, those at which it loses included."""
+    for kernel, kind in WANTED:
+        profile = profiles.get(kernel)
+        for price in prices_of(profile) if profile is not None else ():
+            if (price.opportunity.kind, price.mode) != (kind, Mode.BACKWARD):
+                continue
+            for shape in grid.shapes:
+                found = next((price.at_case(p.case.name) for p in price.at if _shape(p.case.name) == shape), None)
+                if found is not None:
+                    yield Compared(kernel, kind, shape, (found.low_us, found.high_us), grid.gains(kind, kernel, shape))
 
 
 def _compared(kernel: str, profile: Profile, priced: PricedOpportunity, grid: Grid) -> Prediction:

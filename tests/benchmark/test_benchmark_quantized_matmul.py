@@ -28,10 +28,13 @@ def test_costs_of_one_case_by_hand(target: Target) -> None:
     axes = {"M": 3, "N": 5, "K": 7}
     plain = Case(axes=axes, dtype=DType.BFLOAT16)
     # a 21, b 35, scales 12 and 20, y 30 bytes; 15 values, of 7 products and sums and of 2 scales each.
-    assert target.cost(plain, Mode.FORWARD) == Cost(bytes_moved=118, flops=240)
+    assert target.cost(plain, Mode.FORWARD) == Cost(bytes_moved=118, flops=240, operands="int8")
     # Two scales; a bias of 10 bytes.
     other = Case(axes=axes, dtype=DType.BFLOAT16, options={"scales": "one", "bias": True})
-    assert target.cost(other, Mode.FORWARD) == Cost(bytes_moved=104, flops=255)
+    assert target.cost(other, Mode.FORWARD) == Cost(bytes_moved=104, flops=255, operands="int8")
+    # The units of the operands, not of y.
+    float8 = Case(axes=axes, dtype=DType.BFLOAT16, options={"dtype": "float8_e4m3fn"})
+    assert target.cost(float8, Mode.FORWARD).operands == "float8_e4m3fn"
 
 
 def test_inputs_follow_the_case(target: Target) -> None:

@@ -33,8 +33,15 @@ sys.path.insert(0, str(ROOT / "benchmark"))
 
 import profiles  # noqa: E402
 from liger.installed import MISSING, installed_folder  # noqa: E402
-from profiling.claims import claims, disagreements_explained, liger_predicted, near_peak_first  # noqa: E402
-from profiling.gains import PROGRAMS, ZEROED, read_grid  # noqa: E402
+from profiling.anew import diagnosed_anew  # noqa: E402
+from profiling.claims import (  # noqa: E402
+    claims,
+    disagreements_explained,
+    liger_predicted,
+    near_peak_first,
+    share_of_ceiling,
+)
+from profiling.gains import PROGRAMS, ZEROED, Compared, read_grid  # noqa: E402
 from profiling.kept import Kept, path_of, read_kept, write_kept  # noqa: E402
 from profiling.ncu_rule import by_ncu  # noqa: E402
 from profiling.scratch import ProfileFailed, scratch_project  # noqa: E402
@@ -125,6 +132,32 @@ def test_the_share_is_that_of_the_baselines_whatever_the_profile_says_it_is(soun
     assert not near_peak_first((wrong,)).holds
 
 
+def beyond(kept: Kept, bottleneck: Bottleneck) -> Kept:
+    """Its pass forward as if compute-heavy, at twice its matmul ceiling in one case."""
+    mode = kept.profile.mode_profile(Mode.FORWARD)
+    first, *rest = mode.headrooms
+    assert first.time_ms is not None
+    above = first.model_copy(update={"bound": "matmul", "least_ms": 2 * first.time_ms})
+    return with_mode(kept, Mode.FORWARD, headrooms=(above, *rest), bottleneck=bottleneck)
+
+
+def test_a_compute_heavy_pass_far_above_its_ceiling_is_not_near_its_peak(sound: tuple[Kept, ...]) -> None:
+    called = near_peak_first((beyond(sound[2], Bottleneck.NEAR_PEAK),))
+    assert called.failing == ("rms_norm forward: called near peak by a ceiling that does not fit its operands",)
+
+    doubted = near_peak_first((beyond(sound[2], Bottleneck.LATENCY_BOUND),))
+    assert doubted.holds
+    assert doubted.found.endswith("; not known of rms_norm forward, profiled before its ceiling was known")
+
+
+def test_a_case_above_its_ceiling_makes_up_for_nothing_at_another(sound: tuple[Kept, ...]) -> None:
+    profile, mode = sound[2].profile, sound[2].profile.mode_profile(Mode.FORWARD)
+    above = tuple(
+        row.model_copy(update={"share_of_ceiling": 1.5 if row.share_of_ceiling else None}) for row in profile.baselines
+    )
+    assert share_of_ceiling(profile.model_copy(update={"baselines": above}), mode) == pytest.approx(1.0)
+
+
 def test_a_pass_that_was_not_timed_holds_nothing(sound: tuple[Kept, ...]) -> None:
     untimed = sound[2].profile.model_copy(update={"baselines": ()})
     assert near_peak_first((kept_of(untimed),)).failing[0] == "rms_norm forward: no case was timed, called near peak"
@@ -197,6 +230,28 @@ def test_a_measured_gain_is_of_one_change_with_all_else_as_liger_has_it(
 def test_a_gain_that_was_not_measured_is_none() -> None:
     assert GRID.gain(ZEROED, "liger_rms_norm", "2048x2048-bf16") is None
     assert GRID.gain(ZEROED, "liger_rms_norm", "8192x8192-fp16") is None
+
+
+def test_all_numbers_of_programs_count_at_a_shape_those_that_lose_too() -> None:
+    saved = GRID.gains(PROGRAMS, "liger_rms_norm", (8192, 8192))
+    assert [(programs, round(us, 1)) for programs, us in saved] == [(2, -8.6), (4, -20.9), (8, -24.9)]
+    assert [round(us, 1) for _, us in GRID.gains(ZEROED, "liger_rms_norm", (8192, 8192))] == [42.4]
+
+
+@pytest.mark.parametrize(
+    ("predicted_us", "measured_us", "wrong"),
+    [
+        ((5.0, 9.0), (-1.0, -2.0), True),
+        ((0.0, 0.0), (1.0, 2.0), True),
+        ((0.0, 0.0), (-1.0, 2.0), False),
+        ((5.0, 9.0), (-1.0, 2.0), False),
+    ],
+)
+def test_a_gain_where_all_lost_and_none_where_all_won_are_the_wrong_way(
+    predicted_us: tuple[float, float], measured_us: tuple[float, ...], wrong: bool
+) -> None:
+    measured = tuple(enumerate(measured_us, start=2))
+    assert Compared("liger_rms_norm", PROGRAMS, (8192, 8192), predicted_us, measured).wrong_way is wrong
 
 
 def counted(*launches: tuple[float, float, float]) -> Counters:
@@ -296,13 +351,13 @@ def test_where_no_gain_is_predicted_the_summary_names_nothing_to_do(sound: tuple
     nothing = tuple(r.model_copy(update={"predicted_high": 1.004}) for r in profile.recommendations)
     at_peak = tuple(m.model_copy(update={"bottleneck": Bottleneck.NEAR_PEAK}) for m in profile.modes)
     stuck = profile.model_copy(update={"recommendations": nothing})
-    unlisted = tuple(r.model_copy(update={"lines": ()}) for r in nothing)
     write_kept(tmp_path, kept_of(stuck, "swiglu"))
-    write_kept(tmp_path, kept_of(stuck.model_copy(update={"recommendations": unlisted}), "geglu"))
+    without = (nothing[0].model_copy(update={"lines": ()}),)
+    write_kept(tmp_path, kept_of(stuck.model_copy(update={"recommendations": without}), "geglu"))
     write_kept(tmp_path, kept_of(stuck.model_copy(update={"modes": at_peak}), "softmax"))
     assert write_summary(tmp_path, profiles.KERNELS)
     told = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "| swiglu | full | none above 0.5% | – | " in told
+    assert "| swiglu | full | settings, to make sure | – | " in told
     assert "| geglu | full | no strategy applies | – | " in told
     assert "| softmax | full | nothing: stop here | – | " in told
 
@@ -333,6 +388,19 @@ def test_a_backward_pass_that_computes_what_the_call_computes_once_is_told(
     assert write_summary(tmp_path, profiles.KERNELS)
     told = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "apart take much longer than the whole call of swiglu (" in told
+
+
+def test_a_pass_whose_ceiling_was_not_known_is_named_to_be_measured_anew(
+    sound: tuple[Kept, ...], tmp_path: Path
+) -> None:
+    doubted = beyond(sound[2], Bottleneck.LATENCY_BOUND)
+    rows = tuple(row.model_copy(update={"share_of_ceiling": None}) for row in doubted.profile.baselines)
+    profile = doubted.profile.model_copy(update={"baselines": rows})
+    write_kept(tmp_path, doubted.model_copy(update={"profile": profile}))
+    assert write_summary(tmp_path, profiles.KERNELS)
+    told = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "ceiling of its operands was known, to be measured anew: rms_norm forward. " in told
+    assert "| rms_norm | forward | latency bound | not known | " in told
 
 
 def test_a_claim_that_does_not_hold_is_told_with_what_fails(sound: tuple[Kept, ...], tmp_path: Path) -> None:
@@ -367,6 +435,20 @@ def test_profiles_of_two_machines_or_of_unknown_kernels_are_not_put_on_one_page(
     with pytest.raises(UsageError, match="profiles of kernels that are not there: softmax"):
         write_summary(tmp_path, ("rms_norm",))
     assert not (tmp_path / "README.md").exists()
+
+
+def test_what_was_measured_is_diagnosed_anew_by_the_rules_of_today(base: Profile) -> None:
+    """The recorded profile is of today's rules: it comes out the same, whatever is written into its diagnosis."""
+    wrong = tuple(m.model_copy(update={"bottleneck": Bottleneck.BALANCED, "headroom_us": 0.0}) for m in base.modes)
+    anew = diagnosed_anew(base.model_copy(update={"modes": wrong, "opportunities": (), "recommendations": ()}))
+
+    assert [(m.mode, m.bottleneck, m.conclusion) for m in anew.modes] == [
+        (m.mode, m.bottleneck, m.conclusion) for m in base.modes
+    ]
+    assert [m.headroom_us for m in anew.modes] == [pytest.approx(m.headroom_us) for m in base.modes]
+    assert [p.basis for p in anew.opportunities] == [p.basis for p in base.opportunities]
+    assert [r.why for r in anew.recommendations] == [r.why for r in base.recommendations]
+    assert (anew.counters, anew.launches) == (base.counters, base.launches)
 
 
 # What is profiled

@@ -188,20 +188,48 @@ def test_a_cost_that_claims_no_work_is_told_before_anything_is_compiled(tmp_path
     assert not Workspace(root, KERNEL).profile.exists()
 
 
-def test_a_kernel_that_launches_nothing_here_has_its_audit_and_the_reason(tmp_path: Path) -> None:
+def test_a_kernel_that_cannot_be_followed_here_has_its_audit_and_the_reason(tmp_path: Path) -> None:
     root = make_repository(tmp_path)
     with (root / SOURCE).open("a") as file:
-        file.write("\n\ndef rms_norm(x, *_, **__):\n    return x * 2\n")
+        file.write("\n\ndef rms_norm(x, *_, **__):\n    return x * float(x.sum())\n")
     done = warpsmith(root, "profile", KERNEL, "--quiet", "--json")
     assert done.returncode == ExitCode.DONE, done.stderr
     profile = Profile.model_validate_json(done.stdout)
     assert (profile.launches, profile.settings_probes) == ({}, ())
     assert profile.audit.jit_functions and profile.offline is not None
-    assert "the call launches no jit function" in (profile.offline.unavailable or "")
+    assert "the call reads a tensor's values, and with no GPU there are none" in (profile.offline.unavailable or "")
     assert profile.evidence_tier == "source and cost model" and {each.tier for each in profile.modes} == {
         EvidenceTier.SOURCE
     }
     assert "nothing was compiled for NVIDIA H100 80GB HBM3: " in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("file", "added", "told"),
+    [
+        (SOURCE, "def rms_norm(x, *_, **__):\n    return x * 2", "launched no Triton kernel"),
+        (SOURCE, "def rms_norm(x, *_, **__):\n    raise ValueError('no')", "the call failed: ValueError: no"),
+        (TARGET_FILE, "target = dataclasses.replace(target, make_inputs=lambda *_: 1 / 0)", "inputs cannot be made"),
+        (
+            TARGET_FILE,
+            "target = dataclasses.replace(target, make_inputs=lambda *_: os._exit(3))",
+            "ended with status 3",
+        ),
+        (TARGET_FILE, "raise SystemExit(3)", "SystemExit: 3"),
+    ],
+)
+def test_a_kernel_that_cannot_be_called_on_any_gpu_is_not_profiled(
+    tmp_path: Path, file: str, added: str, told: str
+) -> None:
+    root = make_repository(tmp_path)
+    with (root / file).open("a") as appended:
+        appended.write(f"\n\nimport dataclasses, os\n\n{added}\n")
+    done = warpsmith(root, "profile", KERNEL, "--quiet")
+    found = " ".join(done.stderr.split())
+    assert done.returncode == ExitCode.PREFLIGHT, found
+    named = TARGET_FILE if "launched" in told else file
+    assert told in found and "next: edit " in found and found.endswith(named)
+    assert not Workspace(root, KERNEL).profile.exists()
 
 
 def test_a_source_that_the_compiler_refuses_is_told_in_its_words_and_not_profiled(tmp_path: Path) -> None:

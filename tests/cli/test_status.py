@@ -22,6 +22,7 @@ from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.history import RunSummary
 from warpsmith.contracts.progress import RunProgress
+from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import (
     FinalOutcome,
     FinalResult,
@@ -32,7 +33,7 @@ from warpsmith.contracts.result import (
     SearchResult,
 )
 from warpsmith.contracts.verdict import Interval
-from warpsmith.workspace.documents import write_document
+from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import Holder, holder
 from warpsmith.workspace.runs import archive
@@ -337,3 +338,49 @@ def test_a_clock_that_was_set_back_gives_no_negative_time(begun: Run, monkeypatc
     monkeypatch.setattr("warpsmith.cli.status.holder", lambda _: Holder(7, AT))
     found = standing(begun.workspace, NOW, terminal_only=False)
     assert (found.elapsed_s, found.progress) == (0.0, progress)
+
+
+def test_a_damaged_ledger_is_told_with_the_way_out_and_hides_nothing(profiled: Run, command: Command) -> None:
+    profiled.workspace.ledger.write_text("nonsense\n" + profiled.workspace.ledger.read_text())
+    shown, as_json = (command(profiled.root, "status", "rms_norm", *rest) for rest in ((), ("--json",)))
+    ledger = profiled.workspace.ledger
+    for ended, text in ((shown, shown.told), (as_json, as_json.told_err)):
+        assert ended.exit_code == ExitCode.DONE
+        assert f"{ledger}, line 1: expected one JSON object" in text
+        assert f"put it aside: mv {ledger} {ledger}.damaged" in text
+    assert "next: warpsmith" in shown.told and json.loads(as_json.out)["last_event"] is None
+
+
+@pytest.mark.parametrize("name", ["optimization", "optimization/rms_norm"])
+def test_a_file_in_the_place_of_a_workspace_is_told_with_what_mends_it(
+    tmp_path: Path, command: Command, name: str
+) -> None:
+    root = make_repository(tmp_path)
+    place = root / name
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("")
+    for each in ("status", "next", "profile"):
+        ended = command(root, each, "rms_norm", "--json")
+        error = json.loads(ended.out)["error"]
+        assert (ended.exit_code, error["next_command"]) == (ExitCode.USAGE, f"mv {place} {place}.damaged")
+        assert error["message"] == f"{place} is no folder; expected the one that runs write to"
+    (row,) = json.loads(command(root, "list", "--json").out)
+    assert row["next"] == f"mv {place} {place}.damaged" and "is no folder" in row["problem"]
+
+
+def test_the_goal_is_told_once_it_is_known(begun: Run, command: Command) -> None:
+    assert "goal" not in command(begun.root, "status", "rms_norm").told
+    request = read_document(begun.workspace.request, Request)
+    write_document(begun.workspace.request, request.model_copy(update={"goal": Mode.BACKWARD}))
+    assert "goal backward" in command(begun.root, "status", "rms_norm").told
+    write_document(begun.workspace.request, request)
+    begun.profile()
+    assert "goal full" in command(begun.root, "status", "rms_norm").told
+
+
+def test_list_names_files_that_are_no_targets_for_their_names(tmp_path: Path, command: Command) -> None:
+    root = make_repository(tmp_path)
+    (root / "benchmark" / "benchmark_a b.py").write_text("")
+    ended = command(root, "list", "--json")
+    assert [row["kernel"] for row in json.loads(ended.out)] == ["rms_norm"]
+    assert ended.told_err.startswith("benchmark/benchmark_a b.py is no target: a kernel's name is ASCII letters")

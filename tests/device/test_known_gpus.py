@@ -8,7 +8,7 @@ from warpsmith.contracts.errors import UsageError
 from warpsmith.device import known_gpus
 from warpsmith.device.architecture import architecture_of, limits_of
 from warpsmith.device.known_gpus import known_gpu
-from warpsmith.device.peaks import PEAKS
+from warpsmith.device.peaks import PEAKS, over_fp16
 
 H200 = TargetGpu(
     name="NVIDIA H200",
@@ -101,8 +101,8 @@ def test_every_known_gpu_has_a_name_of_its_own_and_known_limits() -> None:
 
 def test_an_unknown_name_is_answered_with_the_nearest_first_and_a_command() -> None:
     with pytest.raises(UsageError, match=r"no GPU 'H20O' is known; nearest: H20\b.*; known by name: V100,") as caught:
-        known_gpu("H20O")
-    assert caught.value.next_command == "warpsmith profile KERNEL --target-gpu H20"
+        known_gpu("H20O", "softmax")
+    assert caught.value.next_command == "warpsmith profile softmax --target-gpu H20"
 
 
 def test_a_family_that_is_misspelt_is_among_the_nearest() -> None:
@@ -110,13 +110,40 @@ def test_a_family_that_is_misspelt_is_among_the_nearest() -> None:
         known_gpu("hoper")
 
 
+@pytest.mark.parametrize("name", ["MI300X", "AMD Instinct MI250", "Radeon RX 7900", "Gaudi 3", "gfx942"])
+def test_a_gpu_of_another_maker_is_near_to_none(name: str) -> None:
+    with pytest.raises(UsageError, match="is no GPU of NVIDIA, and no other is compiled for; known by name") as caught:
+        known_gpu(name)
+    assert caught.value.next_command is None
+
+
 def test_a_name_like_no_other_is_answered_with_all_names_and_families() -> None:
     with pytest.raises(UsageError, match=r"known by name: V100.*H200.*; by family: .*hopper \(H100\)") as caught:
-        known_gpu("toaster?!")
+        known_gpu("toaster?!", "softmax")
     assert "nearest" not in caught.value.message
-    assert caught.value.next_command == "warpsmith profile KERNEL --target-gpu hopper"
+    assert caught.value.next_command == "warpsmith profile softmax --target-gpu hopper"
 
 
 @pytest.mark.parametrize("gpu", known_gpus._KNOWN, ids=lambda gpu: gpu.name)
 def test_every_short_name_that_is_offered_means_its_gpu(gpu: TargetGpu) -> None:
     assert known_gpu(known_gpus._short(gpu.name)) == known_gpu(gpu.name)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "operands", "times"),
+    [
+        ("NVIDIA H200", "float8_e4m3fn", 2.0),
+        ("NVIDIA GeForce RTX 4090", "int8", 4.0),
+        ("NVIDIA A100-SXM4-80GB", "float8_e4m3fn", None),
+        ("Tesla V100-SXM2-32GB", "int8", None),
+        ("NVIDIA H200", "int4", None),
+        ("a GPU of no sheet", "int8", None),
+    ],
+)
+def test_products_of_narrow_operands_are_so_many_times_as_fast(gpu: str, operands: str, times: float | None) -> None:
+    assert over_fp16(gpu, operands) == times
+
+
+def test_float8_is_there_from_8_9_on_and_not_before() -> None:
+    for gpu in known_gpus._KNOWN:
+        assert (over_fp16(gpu.name, "float8_e4m3fn") is not None) == (gpu.capability >= (8, 9)), gpu.name

@@ -48,9 +48,41 @@ def test_a_row_loop_that_waits_is_told_by_how_little_it_fills(made: Any) -> None
 def test_of_several_kernels_the_one_that_fills_least_is_named(made: Any) -> None:
     case = made.case(8192, 4096)
 
-    told = concluded(made.evidence(made.spec(case), made.timing_at(case, Mode.FULL, 0.5)), Mode.FULL)
+    looping = made.audit(loops=("_backward_kernel",))
+    timing = made.timing_at(case, Mode.FULL, 0.5)
+
+    told = concluded(made.evidence(made.spec(case), timing, audit=looping), Mode.FULL)
 
     assert "the grid of _backward_kernel fills 12% of an SM's warps" in told
+
+
+def test_a_kernel_of_one_program_does_not_speak_for_a_call_whose_times_are_not_known(made: Any) -> None:
+    case = made.case(8192, 4096)
+    launches = {case.name: {Mode.FULL: (made.launch("_count_kernel", 1), made.launch(blocks=8192))}}
+    evidence = made.evidence(made.spec(case), made.timing_at(case, Mode.FULL, 0.5), launches=launches)
+
+    told = concluded(evidence, Mode.FULL)
+
+    assert "the grid of _forward_kernel fills 75% of an SM's warps" in told and "_count_kernel" not in told
+
+
+def test_a_case_unlike_most_is_told_not_to_be_typical_and_what_the_others_would_be(made: Any) -> None:
+    cases = [made.case(8192, 4096 * n) for n in (4, 1, 2, 3)]
+    timings = [made.timing_at(c, Mode.FORWARD, share) for c, share in zip(cases, (0.1, 0.95, 0.93, 0.7), strict=True)]
+
+    told = concluded(made.evidence(made.spec(*cases), *timings))
+
+    assert told.endswith(
+        "8192x16384-bf16 is not typical: by device time alone it is latency-bound (10% of its ceiling), and of the 3 "
+        "other cases, at 70% to 95%, the pass is near its peak at 2 and memory-bound at 1."
+    )
+
+
+def test_where_most_cases_would_be_of_the_same_class_nothing_is_said_of_the_others(made: Any) -> None:
+    cases = [made.case(8192, 4096 * n) for n in (3, 1, 2)]
+    timings = [made.timing_at(c, Mode.FORWARD, share) for c, share in zip(cases, (0.3, 0.95, 0.4), strict=True)]
+
+    assert "not typical" not in concluded(made.evidence(made.spec(*cases), *timings))
 
 
 def test_a_small_grid_is_told_by_its_waves(made: Any) -> None:

@@ -55,6 +55,33 @@ def test_half_as_much_again_is_priced_at_the_ceiling(made: Any) -> None:
     assert priced.predicted_high == pytest.approx(1 / (1 - 0.4 * 0.5))
 
 
+@pytest.mark.parametrize(("dram_pct", "price"), [(7.0, False), (59.0, False), (75.0, True)])
+def test_bytes_too_many_have_no_price_where_dram_is_not_what_is_waited_for(
+    made: Any, dram_pct: float, price: bool
+) -> None:
+    case = made.case(8192, 4096)
+    metrics = {
+        "dram__bytes_read.sum": float(LEAST),
+        "dram__bytes_write.sum": float(LEAST),
+        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": dram_pct,
+    }
+    evidence = made.evidence(
+        made.spec(case), made.timing_at(case, Mode.FORWARD, 0.3), counters=(made.counters(case, metrics),)
+    )
+
+    (priced,) = found_excess(evidence)
+
+    assert (priced.high_us > 0) is price
+    assert price or f"DRAM is at {dram_pct:.0f}% of its peak" in priced.basis
+
+
+def test_without_its_counter_dram_is_as_busy_as_the_counted_bytes_make_it(made: Any) -> None:
+    (priced,) = found_excess(moved(made, 1.2))  # at 40% of the ceiling
+
+    assert (priced.high_us, priced.case) == (0.0, None)
+    assert "DRAM is at 48% of its peak" in priced.basis
+
+
 @pytest.mark.parametrize("share", [0.68, 1.0, 1.09])
 def test_bytes_below_the_least_or_a_little_above_are_no_opportunity(made: Any, share: float) -> None:
     assert found_excess(moved(made, share)) == []

@@ -34,6 +34,7 @@ def test_a_case_has_its_time_its_least_time_and_the_bytes_that_were_counted(made
         "least_ms": least_ms,
         "least_bytes": 134_217_728,
         "flops": 134_217_728,
+        "operands": None,
         "time_ms": pytest.approx(2 * least_ms),
         "share": pytest.approx(0.5),
         "headroom_us": pytest.approx(1e3 * least_ms),

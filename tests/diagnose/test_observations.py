@@ -153,7 +153,7 @@ def test_a_provider_that_ran_at_some_cases_only_is_not_compared(made: Any) -> No
     assert not any("torch" in sentence for sentence in sentences)
 
 
-WHOLE = "backward alone takes as long as the whole call"
+WHOLE = "backward alone is no part of the whole call"
 
 
 def timed(made: Any, backward_ms: float, full_ms: float, forward_ms: float = 0.05) -> Evidence:
@@ -167,7 +167,14 @@ def timed(made: Any, backward_ms: float, full_ms: float, forward_ms: float = 0.0
 def test_a_backward_pass_that_takes_what_the_whole_call_does_is_told(made: Any) -> None:
     (said,) = [s for s in observed(timed(made, 0.97, 1.0), tuple(Mode)) if s.startswith(WHOLE)]
 
-    assert said.startswith(f"{WHOLE} (97% of its time over the tuning cases): ")
+    assert said.startswith(f"{WHOLE}: it takes 97% of its time over the tuning cases and has ")
+
+
+def test_a_backward_pass_with_more_to_win_than_the_whole_call_is_told(made: Any) -> None:
+    # at 4100 GB/s the least is 49 us of backward and 82 us of full
+    (said,) = [s for s in observed(timed(made, 0.13, 0.15), tuple(Mode)) if s.startswith(WHOLE)]
+
+    assert said.startswith(f"{WHOLE}: it takes 87% of its time over the tuning cases and has 1.2 times its headroom. ")
 
 
 def test_a_backward_pass_that_makes_a_part_of_the_other_again_is_told_where_it_takes_less(made: Any) -> None:
@@ -183,4 +190,4 @@ def test_passes_that_take_as_long_apart_as_together_are_no_matter(made: Any) -> 
 
 
 def test_a_backward_pass_that_leaves_room_for_one_forward_is_not(made: Any) -> None:
-    assert not [s for s in observed(timed(made, 0.9, 1.0), tuple(Mode)) if s.startswith(WHOLE)]
+    assert not [s for s in observed(timed(made, 0.85, 1.0), tuple(Mode)) if s.startswith(WHOLE)]

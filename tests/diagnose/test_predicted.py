@@ -240,3 +240,47 @@ def test_a_small_grid_is_predicted_in_words(made: Any) -> None:
     settings = assemble(unrun(made, launches=launches, audit=audit), REQUEST, ORIGIN).recommendations[0]
 
     assert settings.why.startswith("forward is predicted to have too small a grid; 1 knob can be changed there")
+
+
+def test_an_element_wise_kernel_is_held_against_the_ridge_of_the_plain_units(made: Any) -> None:
+    case = made.case(8192, 4096)
+    device = absent(made).model_copy(update={"matmul_tflops": {DType.BFLOAT16: 989.0, DType.FLOAT32: 67.0}})
+
+    def told(matrix: dict[str, int]) -> str:
+        launches = {case.name: {Mode.FORWARD: (made.launch(matrix_instructions=matrix),)}}
+        return predicted(unrun(made, device=device, launches=launches)).conclusion
+
+    assert "are below the ridge of the plain fp32 units at 14 (" in told({})
+    assert "are below the ridge at 206 (" in told({"wgmma": 4})
+
+
+def test_a_grid_without_programs_is_told_to_launch_none(made: Any) -> None:
+    case = made.case(8192, 4096)
+    audit = made.audit(loops=("_forward_kernel",))
+    found = predicted(unrun(made, audit=audit, launches={case.name: {Mode.FORWARD: (made.launch(blocks=0),)}}))
+
+    assert found.bottleneck is Bottleneck.GRID_TOO_SMALL
+    assert found.conclusion.startswith(
+        "It launches no program at 8192x4096-bf16: _forward_kernel has a grid of (0, 1, 1)."
+    )
+
+
+def test_without_times_opportunities_are_in_the_order_of_what_they_concern(made: Any) -> None:
+    kinds = (
+        OpportunityKind.SHORT_ROWS,
+        OpportunityKind.STREAM_ONCE,
+        OpportunityKind.REPEATED_PASS,
+        OpportunityKind.NEEDLESS_INITIALISATION,
+    )
+    found = [made.opportunity(kind, "_forward_kernel", line) for line, kind in enumerate(kinds, start=10)]
+    launch = made.launch().model_copy(update={"constexprs": {"BLOCK": 512}})
+    launches = {"8192x4096-bf16": {Mode.FORWARD: (launch,)}}
+
+    profile = assemble(unrun(made, audit=made.audit(*found), launches=launches), REQUEST, ORIGIN)
+
+    assert [(t.opportunity.kind, round(t.share, 2)) for t in profile.touched] == [
+        (OpportunityKind.NEEDLESS_INITIALISATION, 0.48),
+        (OpportunityKind.REPEATED_PASS, 0.33),
+        (OpportunityKind.STREAM_ONCE, 0.03),
+        (OpportunityKind.SHORT_ROWS, 0.0),  # a block of 512 is no wider than a row of 4096
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from warpsmith.contracts.audit import KnobKind, OpportunityKind
+from warpsmith.contracts.audit import KnobKind, KnobOrigin, OpportunityKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.launch import SettingsProbe
 from warpsmith.contracts.profile import Bottleneck, Recommendation
@@ -189,3 +189,47 @@ def test_a_knob_that_is_inert_in_another_pass_alone_counts(made: Any) -> None:
     probes = (probe(f"{BACKWARD}.num_warps", (4, 8), mode=Mode.FORWARD),)
 
     assert "2 knobs can be changed there" in recommended(replace(norm(made), probes=probes))[0].why
+
+
+def test_a_pass_whose_knobs_autotune_sets_says_so_and_names_no_line(made: Any) -> None:
+    case = made.case(8192, 4096)
+    knob = made.knob("_forward_kernel", KnobKind.NUM_WARPS, tunable=False)
+    audit = made.audit(knobs=(knob.model_copy(update={"origin": KnobOrigin.AUTOTUNE}),))
+    evidence = made.evidence(
+        made.spec(case, modes=(Mode.FORWARD,)), made.timing_at(case, Mode.FORWARD, 0.5), audit=audit
+    )
+    rows = baselines(evidence.spec, evidence.timings, (), evidence.device)
+    modes = [classify(Mode.FORWARD, evidence, rows)]
+
+    (settings,) = recommend(evidence, modes, Mode.FORWARD, rows, prices(evidence, modes, rows))
+
+    assert (settings.why, settings.lines) == (
+        "forward has no knob that can be changed: autotune sets them (line 20)",
+        (),
+    )
+
+
+def test_tiles_that_can_be_changed_bring_at_most_what_settings_won_elsewhere(made: Any) -> None:
+    case = made.case(8192, 4096)
+
+    def high(kind: KnobKind, compute_pct: float = 90.0) -> float:
+        audit = made.audit(
+            made.opportunity(OpportunityKind.STEPPED_WARPS, "_forward_kernel"),
+            knobs=(made.knob("_forward_kernel", kind),),
+            loops=("_forward_kernel",),
+        )
+        evidence = made.evidence(
+            made.spec(case, modes=(Mode.FORWARD,)),
+            made.timing_at(case, Mode.FORWARD, 0.5),
+            audit=audit,
+            launches={case.name: {Mode.FORWARD: (made.launch(blocks=132),)}},
+            counters=(made.counters(case, made.throughput(compute_pct, 30.0)),),
+        )
+        rows = baselines(evidence.spec, evidence.timings, (), evidence.device)
+        modes = [classify(Mode.FORWARD, evidence, rows)]
+        return recommend(evidence, modes, Mode.FORWARD, rows, prices(evidence, modes, rows))[0].predicted_high
+
+    by_warps = pytest.approx(1 / (1 - 0.05 * 0.5))
+    assert high(KnobKind.NUM_WARPS) == by_warps
+    assert high(KnobKind.BLOCK_TILING) == pytest.approx(1 / (1 - 0.4 * 0.5))
+    assert high(KnobKind.BLOCK_TILING, compute_pct=20.0) == by_warps  # latency, which other tiles may not shorten

@@ -10,7 +10,19 @@ from warpsmith.contracts.case import Cost, DType, Mode, Role
 from warpsmith.contracts.measurement import Memory
 from warpsmith.contracts.profile import Baseline
 from warpsmith.contracts.verdict import Interval
-from warpsmith.diagnose.roofline import bandwidth_share, baselines, bound_of, is_compute_heavy, least_ms
+from warpsmith.diagnose.roofline import (
+    Doubt,
+    MatmulCeiling,
+    bandwidth_share,
+    baselines,
+    bound_of,
+    doubt_of,
+    is_compute_heavy,
+    least_ms,
+    matmul_ceiling,
+    ridge_flops_per_byte,
+    share_of_nearer,
+)
 
 
 def test_a_row_carries_time_bandwidth_and_the_share_of_the_ceiling(made: Any) -> None:
@@ -99,3 +111,53 @@ def test_operations_of_a_dtype_without_a_ceiling_are_no_faster_than_those_of_the
 
     assert least_ms(cost, DType.FLOAT16, made.device()) == pytest.approx(1.0)
     assert not is_compute_heavy(cost, DType.FLOAT16, made.device())
+
+
+def of(operands: str | None, bytes_moved: int = 4_100_000) -> Cost:
+    """790 GFLOP: 1 ms at the ceiling of bf16. Of bytes, 1 us by default."""
+    return Cost(bytes_moved=bytes_moved, flops=790 * 10**9, operands=operands)
+
+
+def test_operands_are_held_against_their_own_measured_ceiling(made: Any) -> None:
+    device = made.device(operand_tflops={"int8": 1200.0, "float8_e4m3fn": 1400.0})
+
+    ceilings = [matmul_ceiling(of(name), DType.BFLOAT16, device) for name in ("int8", "float8_e5m2", "bfloat16", None)]
+
+    assert ceilings == [MatmulCeiling(tflops) for tflops in (1200.0, 1400.0, 790.0, 790.0)]
+    assert share_of_nearer(of("int8"), 790 / 1200, DType.BFLOAT16, device) == pytest.approx(1.0)
+
+
+def test_a_ceiling_that_was_not_measured_is_scaled_by_the_data_sheet_and_says_so(made: Any) -> None:
+    found = matmul_ceiling(of("int8"), DType.BFLOAT16, made.device())
+
+    assert found == MatmulCeiling(1580.0, "2 times that of fp16, as data sheets have it; not measured")
+    assert share_of_nearer(of("int8"), 1.0, DType.BFLOAT16, made.device()) == pytest.approx(0.5)
+
+
+def test_where_no_ceiling_of_the_operands_is_known_there_is_no_share_unless_bytes_are_the_limit(made: Any) -> None:
+    device, many = made.device(name="a GPU of no sheet"), 41 * 10**9
+
+    assert matmul_ceiling(of("int8"), DType.BFLOAT16, device) is None
+    assert doubt_of(of("int8"), 1.0, DType.BFLOAT16, device) is Doubt.NO_CEILING
+    assert share_of_nearer(of("int8"), 1.0, DType.BFLOAT16, device) is None
+    assert share_of_nearer(of("int8", many), 20.0, DType.BFLOAT16, device) == pytest.approx(0.5)
+    # of the operations nothing is known, of the bytes all
+    assert least_ms(of("int8"), DType.BFLOAT16, device) == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize(("time_ms", "share"), [(1 / 1.1, 1.1), (1 / 1.4, None)])
+def test_arithmetic_far_above_the_matmul_ceiling_is_of_other_operands_and_no_share(
+    made: Any, time_ms: float, share: float | None
+) -> None:
+    found = share_of_nearer(of(None), time_ms, DType.BFLOAT16, made.device())
+
+    assert found == (None if share is None else pytest.approx(share))
+    assert doubt_of(of(None), time_ms, DType.BFLOAT16, made.device()) is (Doubt.MISFIT if share is None else None)
+
+
+def test_without_matrix_instructions_the_ridge_is_that_of_the_plain_units(made: Any) -> None:
+    device = made.device(matmul_tflops={DType.BFLOAT16: 820.0, DType.FLOAT32: 41.0})
+    cost = of(None)
+
+    assert ridge_flops_per_byte(cost, DType.BFLOAT16, device) == pytest.approx(200.0)
+    assert ridge_flops_per_byte(cost, DType.BFLOAT16, device, by_matrix_units=False) == pytest.approx(10.0)

@@ -9,6 +9,7 @@ from warpsmith.contracts.case import DType
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.errors import UsageError
 from warpsmith.device.known_gpus import known_gpu
+from warpsmith.device.peaks import over_fp16
 from warpsmith.measure.timing.ceilings import FOOTPRINTS_BYTES, inspect_device
 from warpsmith.measure.timing.copies import BLOCKS, LOOPS, copies
 
@@ -40,6 +41,17 @@ def test_ceilings_are_positive_and_say_which_kernel_was_best(facts: DeviceFacts)
     assert all(ceiling.gb_s > 0 and ceiling.kernel for ceiling in facts.copy_ceilings)
     assert set(facts.matmul_tflops) == set(DType)
     assert facts.matmul_tflops[DType.FLOAT16] > facts.matmul_tflops[DType.FLOAT32] > 0
+
+
+def test_operands_of_one_byte_have_ceilings_between_that_of_halves_and_the_data_sheet_s(facts: DeviceFacts) -> None:
+    expected = {name for name in ("int8", "float8_e4m3fn") if over_fp16(facts.name, name)}
+    if not expected:
+        pytest.skip(f"no data sheet of {facts.name} tells of them")
+    assert expected <= set(facts.operand_tflops)
+    for name in expected:
+        times = over_fp16(facts.name, name) or 0.0
+        sheet = known_gpu(facts.name).matmul_tflops[DType.FLOAT16]
+        assert facts.matmul_tflops[DType.FLOAT16] < facts.operand_tflops[name] < 1.05 * times * sheet
 
 
 def test_no_ceiling_that_leaves_the_cache_exceeds_the_data_sheet(facts: DeviceFacts) -> None:

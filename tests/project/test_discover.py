@@ -8,7 +8,7 @@ import pytest
 
 from warpsmith.contracts.errors import UsageError
 from warpsmith.project.config import ProjectConfig
-from warpsmith.project.discover import find_root, find_target, list_targets
+from warpsmith.project.discover import find_root, find_target, list_targets, misnamed_told
 
 
 def touch(root: Path, *names: str) -> None:
@@ -85,3 +85,21 @@ def test_two_files_for_one_kernel_are_an_error(tmp_path: Path) -> None:
         UsageError, match=r"two targets for kernel 'softmax': bench/benchmark_softmax.py and bench/soft"
     ):
         list_targets(tmp_path, ProjectConfig(targets=("bench/*.py",)))
+
+
+def test_files_that_only_lack_a_kernels_name_are_named_and_no_other(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"benchmark/benchmark_{name}" for name in ("a b.py", "größe.py", "2d.py", "softmax.py", "x.txt")))
+    touch(tmp_path, "benchmark/not-a-target.py")
+
+    told = misnamed_told(tmp_path, ProjectConfig(targets=("benchmark/*", "benchmark/benchmark_*.py")))
+
+    assert [each.partition(" is no target: ")[0] for each in told] == [
+        f"benchmark/benchmark_{name}.py" for name in ("2d", "a b", "größe")
+    ]
+    assert told[1].endswith("a kernel's name is ASCII letters, digits and underscores, no digit first; found 'a b'")
+
+
+def test_where_the_only_target_is_misnamed_that_is_told(tmp_path: Path) -> None:
+    touch(tmp_path, "benchmark/benchmark_a b.py")
+    with pytest.raises(UsageError, match=r"where targets lie; benchmark/benchmark_a b\.py is no target: .*found 'a b'"):
+        find_target(tmp_path, ProjectConfig(), "a_b")

@@ -72,7 +72,7 @@ def test_occupancy_is_that_of_the_gpu_it_is_compiled_for() -> None:
     launches = {case: {Mode.FORWARD: (changed(forward, registers=40, num_warps=8),)}}
     for gpu, told in (
         ("H200", ("75.0% (registers)", "2.59, the last 59% full")),
-        ("RTX 4090", ("100.0% (warps)", "2.67, the last 67% full")),
+        ("RTX 4090", ("100.0%", "2.67, the last 67% full")),
     ):
         (line,) = offline_lines(profiles.profile(offline=offline(launches, gpu=known_gpu(gpu))))
         assert (line.fit.occupancy, line.fit.waves) == told

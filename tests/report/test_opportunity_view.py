@@ -10,7 +10,7 @@ from measured_fixtures import TUNING
 
 from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin, LaunchSite, Opportunity, OpportunityKind
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.profile import Profile, TouchedOpportunity
 from warpsmith.report.opportunity_view import UNKNOWN, Launched, launches_of, priced_lines, unpriced_lines
 from warpsmith.report.pages import render_profile
 
@@ -113,6 +113,18 @@ def test_without_prices_recommended_lines_come_first_and_what_is_minor_or_not_la
     assert [line in first for line in ("`: what of line 170.", "line 168.", "line 30.", "line 10.")] == [
         *(True, True, True, False)
     ]
+
+
+def test_without_prices_what_concerns_most_of_the_work_comes_first_and_is_told_to() -> None:
+    zeroed, programs = found(OpportunityKind.NEEDLESS_INITIALISATION, 168), found(OpportunityKind.STEPPED_WARPS, 170)
+    touched = (TouchedOpportunity(opportunity=zeroed, share=0.476, basis="an output written once more"),)
+    profile = with_audit(profiles.predicted_profile(touched=touched), programs, zeroed)
+
+    first, second = unpriced_lines(profile)
+
+    assert (first.opportunity, second.opportunity) == (zeroed, programs)
+    assert first.what == "what of line 168 (about 48% of the least work: an output written once more)"
+    assert second.what == "what of line 170"
 
 
 def test_what_is_not_launched_is_not_among_the_first_even_where_there_is_little_else() -> None:

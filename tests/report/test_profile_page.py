@@ -14,7 +14,7 @@ import pytest
 from warpsmith.cli.profile_page import DETAILS
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
-from warpsmith.contracts.profile import Bottleneck, OfflineCompilation, Profile
+from warpsmith.contracts.profile import Bottleneck, OfflineCompilation, Profile, Recommendation
 from warpsmith.device.known_gpus import known_gpu
 from warpsmith.report.pages import render_profile
 from warpsmith.report.profile_view import ABOVE_CEILING, READ_ALONE, SETTINGS_MEANS
@@ -72,7 +72,7 @@ def test_the_first_screen_has_bottleneck_evidence_what_to_do_and_what_it_brings(
         "| full (goal) | **latency bound** | compiled code | 71.2% | 37.70 µs | most at 32768×2048 bf16: 76.28 µs",
         f"**Do first: settings** ({SETTINGS_MEANS}), lines 164, 170. Predicted: 1.10× to 1.45× in full.",
         "`src/warpsmith/kernels/rms_norm.py:164`: one program an SM loops over the rows.",
-        "In backward 1.07× to 1.31×, 7.00 to 24.50 µs a call; at most 1.44× at 32768×2048 bf16.",
+        "In backward 1.07× to 1.31×, 7.00 to 24.50 µs a call; most is saved at 32768×2048 bf16: up to 1.44×.",
         "`warpsmith approve rms_norm`",
     ):
         assert said in told
@@ -370,3 +370,25 @@ def test_every_class_has_words_for_what_is_left() -> None:
     for bottleneck in Bottleneck:
         modes = (profiles.old_profile().modes[1].model_copy(update={"bottleneck": bottleneck}),)
         assert f"**{bottleneck.value.replace('_', ' ')}**" in render_profile(profiles.profile(modes=modes))
+
+
+def test_settings_that_no_knob_is_for_are_not_what_to_do_first() -> None:
+    why = "forward has no knob that can be changed: autotune sets them (line 20)"
+    settings = Recommendation(strategy="settings", why=why, predicted_low=1.0, predicted_high=1.0)
+
+    timed = render_profile(profiles.profile(recommendations=(settings,)))
+    untimed = render_profile(profiles.predicted_profile(recommendations=(settings,)))
+
+    assert f"**No strategy applies**: {why}." in timed and "Do first" not in timed
+    assert f"**Nothing to try was found** in the source: {why}." in untimed and "Do first" not in untimed
+
+
+def test_knobs_of_which_nothing_is_predicted_are_told_to_be_swept_to_make_sure() -> None:
+    settings = Recommendation(
+        strategy="settings", why="6 knobs can be changed", predicted_low=1.0, predicted_high=1.004, lines=(20,)
+    )
+
+    told = render_profile(profiles.profile(recommendations=(settings,)))
+
+    assert "**Nothing is predicted to bring much**: the settings can be swept to make sure" in told
+    assert "No strategy applies" not in told

@@ -11,9 +11,17 @@ from warpsmith.report import quantities
 
 @pytest.mark.parametrize(
     ("milliseconds", "written"),
-    [(None, "–"), (0.0031, "3.10 µs"), (0.07312, "73.12 µs"), (0.17, "170.0 µs"), (1.2344, "1.234 ms")],
+    [
+        (None, "–"),
+        (0.0031, "3.10 µs"),
+        (0.07312, "73.12 µs"),
+        (0.17, "170.0 µs"),
+        (1.2344, "1.234 ms"),
+        (9999, "9999 ms"),
+        (12345, "12.35 s"),
+    ],
 )
-def test_a_time_is_in_microseconds_below_a_millisecond(milliseconds: float | None, written: str) -> None:
+def test_a_time_is_in_the_unit_that_fits(milliseconds: float | None, written: str) -> None:
     assert quantities.time(milliseconds) == written
 
 

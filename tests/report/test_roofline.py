@@ -141,6 +141,17 @@ def test_roofs_that_could_not_be_told_apart_are_one() -> None:
     assert told == ["copy 4.18 TB/s", "bf16, fp16 788 TFLOP/s", "fp32 389 TFLOP/s"]
 
 
+def test_operands_of_one_byte_have_a_roof_where_a_case_is_of_them() -> None:
+    device = measured.device().model_copy(update={"operand_tflops": {"int8": 1400.0, "float8_e4m3fn": 1300.0}})
+    profile = profiles.profile(device=device)
+
+    def roofs(profile: Profile) -> list[str]:
+        return [text.get_text() for text in drawn(profile).axes[0].texts]
+
+    assert "int8 1400 TFLOP/s" in roofs(with_headrooms(profile, operands="int8"))
+    assert not [roof for roof in roofs(profile) if "int8" in roof or "float8" in roof]
+
+
 def test_a_gpu_without_matmul_ceilings_has_the_slope_alone() -> None:
     device = measured.device().model_copy(update={"matmul_tflops": {}})
 

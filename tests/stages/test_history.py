@@ -93,7 +93,7 @@ def test_earlier_runs_are_told_newest_first_with_what_became_of_them(workspace: 
     nothing = summary(IDS[2], state=RunState.DONE, outcome=FinalOutcome.NO_IMPROVEMENT, origin=MEASURED)
     assert current_run(workspace) == nothing
     assert earlier_runs(workspace) == (
-        summary(IDS[1], state=RunState.PROFILE),
+        summary(IDS[1], state=RunState.PROFILE, goal=None),  # not known before the target is loaded
         summary(IDS[0], state=RunState.DONE, outcome=FinalOutcome.APPLIED, winner=2, speedup=SPEEDUP, origin=MEASURED),
     )
 

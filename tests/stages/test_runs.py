@@ -8,7 +8,7 @@ import pytest
 from simulated_run import KERNEL, KERNEL_TESTS, TARGET_FILE, Run, make_repository
 
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.errors import Unavailable, UsageError
+from warpsmith.contracts.errors import PreflightError, Unavailable, UsageError
 from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.request import Request
 from warpsmith.device.gpus import Gpu, GpuList
@@ -280,3 +280,41 @@ def test_a_gpu_measures_whatever_may_be_predicted(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(recording_stage, "choose", lambda device: gpu)
     monkeypatch.setattr(runs, "gpu_for", lambda device: gpu)
     assert answering_in(make_repository(tmp_path), Options(target_gpu=B200)) == Answering()
+
+
+@pytest.mark.parametrize("options", [Options(goal=Mode.BACKWARD), Options(fresh=True)], ids=["a goal", "fresh"])
+def test_nothing_makes_way_for_a_run_that_nothing_could_come_of(prediction: Run, options: Options) -> None:
+    def expect_fit(goal: Mode, again: str) -> None:
+        fresh = " --fresh" if options.fresh else ""
+        assert (goal, again) == (options.goal or Mode.FULL, f"warpsmith profile {KERNEL}{fresh}")
+        raise PreflightError("the target has no such pass")
+
+    before = read_document(prediction.workspace.request, Request)
+    with pytest.raises(PreflightError):
+        begin(prediction.workspace, KERNEL, options, PREDICTED, expect_fit=expect_fit)
+    assert read_document(prediction.workspace.request, Request) == before
+    assert prediction.workspace.profile.is_file() and prediction.workspace.past() == ()
+
+
+def test_a_first_run_for_a_goal_that_the_target_lacks_leaves_nothing_behind(tmp_path: Path) -> None:
+    def expect_fit(goal: Mode, again: str) -> None:
+        raise PreflightError(f"{goal.value}: {again}")
+
+    workspace = Workspace(make_repository(tmp_path), KERNEL)
+    with pytest.raises(PreflightError, match=f"backward: warpsmith run {KERNEL}$"):
+        begin(workspace, KERNEL, Options(goal=Mode.BACKWARD), expect_fit=expect_fit)
+    assert not workspace.directory.exists()
+
+
+def test_a_prediction_takes_the_place_of_what_was_measured_only_for_a_gpu_that_is_named(
+    profiled: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.stages.recording.choose", lambda device: None)
+    target = profiled.root / TARGET_FILE
+    with pytest.raises(Unavailable) as caught:
+        answering(profiled.root, target, KERNEL, Options(fresh=True), to_predict=True)
+    run_id = read_document(profiled.workspace.request, Request).run_id
+    assert f"would take the place of run {run_id}, which is none" in caught.value.message
+    assert str(caught.value.next_command).startswith(f"warpsmith profile {KERNEL} --target-gpu hopper")
+    named = answering(profiled.root, target, KERNEL, Options(fresh=True, target_gpu=H100), to_predict=True)
+    assert named.predicted_for == H100

@@ -65,6 +65,7 @@ def run(
 ) -> int:
     """Profile, optimize and finalize a kernel; stops where a person must decide, unless --autonomous."""
     options = asked_for(
+        kernel,
         goal=goal,
         autonomous=True if autonomous or yes else None,
         max_variants=max_variants,
@@ -95,14 +96,14 @@ def profile(
 ) -> int:
     """Stage 1: measure the kernel as it is, and find what holds it back."""
     aim = AimText(objective, regime, weight, target_metric)
-    options = asked_for(goal=goal, device=device, target_gpu=target_gpu, l2=l2, aim=aim, fresh=fresh)
+    options = asked_for(kernel, goal=goal, device=device, target_gpu=target_gpu, l2=l2, aim=aim, fresh=fresh)
     return _flow(kernel, as_json, quiet).profile(options)
 
 
 @app.command()
 def optimize(kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson = False, quiet: Quiet = False) -> int:
     """Stage 2: write variants, judge each against the original, keep the best."""
-    return _flow(kernel, as_json, quiet).optimize(asked_for(max_variants=max_variants))
+    return _flow(kernel, as_json, quiet).optimize(asked_for(kernel, max_variants=max_variants))
 
 
 @app.command()

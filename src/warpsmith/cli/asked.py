@@ -46,6 +46,7 @@ NO_AIM = AimText()
 
 
 def asked_for(
+    kernel: str,
     *,
     goal: Mode | None = None,
     autonomous: bool | None = None,
@@ -61,8 +62,6 @@ def asked_for(
     from warpsmith.device.known_gpus import known_gpu
     from warpsmith.stages.runs import Options
 
-    if target_gpu is not None:
-        target_gpu = known_gpu(target_gpu).name
     if target_speedup is not None and not (math.isfinite(target_speedup) and target_speedup > 1):
         raise UsageError(f"--target-speedup must be above 1, found {target_speedup}")
     return Options(
@@ -71,7 +70,7 @@ def asked_for(
         max_variants=max_variants,
         target_speedup=target_speedup,
         device=device,
-        target_gpu=target_gpu,
+        target_gpu=target_gpu and known_gpu(target_gpu, kernel).name,
         l2=l2,
         fresh=fresh,
         **aim.read(),

@@ -14,6 +14,7 @@ from warpsmith.cli.profile_page import deciding_part, is_asked_beside, notices, 
 from warpsmith.cli.progress import shown
 from warpsmith.cli.width import say
 from warpsmith.contracts.approval import Gate
+from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import ExitCode, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
@@ -60,11 +61,13 @@ class Flow:
 
     @classmethod
     def open(cls, start: Path, kernel: str, *, as_json: bool, quiet: bool, interactive: bool) -> Flow:
-        """Finds the project and the target. Raises UsageError for a kernel that is not there, naming the nearest."""
+        """Finds project, target and workspace. Raises UsageError for a kernel that is not there, naming the nearest."""
         root = find_root(start)
         config = load_config(root)
         find_target(root, config, kernel)
-        return cls(root, config, Workspace(root, kernel), kernel, as_json, quiet, interactive)
+        workspace = Workspace(root, kernel)
+        workspace.expect_folder()
+        return cls(root, config, workspace, kernel, as_json, quiet, interactive)
 
     def run(self, options: Options) -> int:
         """Stages in turn until the end, or until a person must decide and cannot be asked."""
@@ -207,7 +210,12 @@ class Flow:
             by = answering(self.root, target, self.kernel, options, to_predict=to_predict)
             if by.predicted_for is not None and not self.quiet:
                 say(f"{by.why}: nothing is run, and the profile is predicted for {by.predicted_for}", sys.stderr)
-        return begin(self.workspace, self.kernel, options, by, lambda text: say(text, sys.stderr))
+        return begin(self.workspace, self.kernel, options, by, lambda text: say(text, sys.stderr), self._expect_fit)
+
+    def _expect_fit(self, goal: Mode, again: str) -> None:
+        from warpsmith.stages.beginning import expect_fit  # slow to load
+
+        expect_fit(self.root, find_target(self.root, self.config, self.kernel), goal, again)
 
     def _begun(self, options: Options) -> Request:
         if not self.workspace.request.is_file():

@@ -1,17 +1,20 @@
 """What SIGINT, SIGTERM and SIGHUP do, from a command's first moment to its last: one line, and exit code 7.
 
-Loaded before all else, so it imports only what starts at once. Must not know what a command does: while there is
-nothing to clean up it ends the process, after that it raises `Signalled` and lets the way out clean up.
+Loaded before all else, so it imports only what starts at once: until then Python itself answers a signal. Must not
+know what a command does: while there is nothing to clean up it ends the process, after that it raises `Signalled` and
+lets the way out clean up.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
-from types import FrameType
-from typing import Any
+
+TYPE_CHECKING = False  # typing itself takes too long to load
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
 
 #: `contracts.errors.ExitCode.INTERRUPTED`, which is not loaded yet.
 EXIT_CODE = 7
@@ -19,6 +22,9 @@ EXIT_CODE = 7
 KEPT = "what was measured is kept, and the same command goes on from here"
 #: What an interruption leaves behind; set by a command of which something else is true.
 leaves = KEPT
+
+#: `error_as_json` of that, for when nothing may be loaded: a module may be half loaded already.
+_AS_JSON = f'{{"error": {{"message": "interrupted; {KEPT}", "exit_code": {EXIT_CODE}, "next_command": null}}}}\n'
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -62,6 +68,8 @@ def is_on_its_way_out(error: BaseException | None) -> bool:
 
 
 def error_as_json(message: str, exit_code: int, next_command: str | None) -> str:
+    import json
+
     return json.dumps({"error": {"message": message, "exit_code": exit_code, "next_command": next_command}})
 
 
@@ -75,7 +83,7 @@ def _end(_signal: int, _frame: FrameType | None) -> None:
     try:
         os.write(2, f"warpsmith: {told()}\n".encode())
         if "--json" in sys.argv:
-            os.write(1, error_as_json(told(), EXIT_CODE, None).encode() + b"\n")
+            os.write(1, _AS_JSON.encode())
     finally:
         os._exit(EXIT_CODE)
 

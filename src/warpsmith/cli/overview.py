@@ -10,7 +10,7 @@ from warpsmith.cli.output import os_error_told, print_json
 from warpsmith.cli.width import say
 from warpsmith.contracts.errors import ExitCode, WarpsmithError
 from warpsmith.project.config import load_config
-from warpsmith.project.discover import find_root, list_targets
+from warpsmith.project.discover import find_root, list_targets, misnamed_told
 from warpsmith.stages import checkpoints
 from warpsmith.workspace.layout import Workspace
 
@@ -27,6 +27,7 @@ def print_targets(start: Path, *, as_json: bool) -> int:
         }
         for name, path in targets.items()
     ]
+    say(misnamed_told(root, config), sys.stderr)
     if as_json:
         print_json(rows)
         return ExitCode.DONE
@@ -57,6 +58,7 @@ def _step_of(row: Mapping[str, str | None]) -> str:
 def _next(workspace: Workspace, *, terminal_only: bool) -> dict[str, str | None]:
     """The next command of a kernel, and what is wrong with its workspace: that is no reason to hide the others."""
     try:
+        workspace.expect_folder()
         step = checkpoints.next_step(workspace, workspace.kernel, terminal_only=terminal_only)
     except WarpsmithError as error:
         return {"next": error.next_command, "where": None, "problem": error.message}

@@ -12,7 +12,7 @@ from warpsmith.cli.pace import duration
 from warpsmith.cli.screen import left_here, search_left, step_line, trying_line
 from warpsmith.cli.width import first_of, say
 from warpsmith.contracts.device import OriginKind
-from warpsmith.contracts.errors import ExitCode
+from warpsmith.contracts.errors import ExitCode, UsageError
 from warpsmith.contracts.history import RunSummary
 from warpsmith.contracts.progress import RunProgress
 from warpsmith.contracts.result import NextStep, PredictionSummary, RunState
@@ -40,12 +40,15 @@ class Standing:
     last_event: dict[str, Any] | None
     predictions: PredictionSummary
     earlier: tuple[RunSummary, ...]
+    #: what is wrong with the ledger, which tells the last event
+    ledger_problem: str | None = None
 
 
 def print_status(workspace: Workspace, *, terminal_only: bool, as_json: bool) -> int:
     """Never waits for the process that works on the run, and never makes it wait. Raises UsageError."""
     found = standing(workspace, datetime.now(timezone.utc), terminal_only=terminal_only)
     if as_json:
+        say(found.ledger_problem or [], sys.stderr)
         print_json(as_data(found))
     else:
         say(told(found), sys.stdout)
@@ -61,6 +64,7 @@ def standing(workspace: Workspace, now: datetime, *, terminal_only: bool) -> Sta
     if held is not None and progress is not None:
         elapsed_s = _seconds(progress.started_at, now)
         progress = _as_of(progress, now)
+    last_event, ledger_problem = _last_event(workspace)
     return Standing(
         kernel=workspace.kernel,
         run=run,
@@ -68,9 +72,10 @@ def standing(workspace: Workspace, now: datetime, *, terminal_only: bool) -> Sta
         holder=held,
         progress=progress,
         elapsed_s=elapsed_s,
-        last_event=workspace.last_event(),
+        last_event=last_event,
         predictions=check_predictions(prior_notes(workspace)),
         earlier=earlier_runs(workspace),
+        ledger_problem=ledger_problem,
     )
 
 
@@ -97,6 +102,8 @@ def told(found: Standing) -> list[str]:
         lines += _progress_lines(found.progress, found.elapsed_s or 0.0)
     if found.holder is None and found.last_event is not None:
         lines.append(f"  last: {found.last_event.get('event', '?')} at {found.last_event.get('at', '?')}")
+    if found.ledger_problem is not None:
+        lines.append(f"  {found.ledger_problem}")
     lines += [f"  {line}" for line in found.next.known_so_far]
     if found.earlier:
         lines.append("earlier runs:")
@@ -108,6 +115,14 @@ def told(found: Standing) -> list[str]:
     else:
         lines.append(f"next: wait until it has ended; warpsmith status {found.kernel} tells how far it is")
     return lines
+
+
+def _last_event(workspace: Workspace) -> tuple[dict[str, Any] | None, str | None]:
+    """The newest event, or what is wrong with the ledger, which decides nothing else of what is shown."""
+    try:
+        return workspace.last_event(), None
+    except UsageError as error:
+        return None, f"{error.message}; put it aside: {error.next_command}"
 
 
 def _activity(found: Standing) -> str:

@@ -65,7 +65,12 @@ class Case(Contract):
 
 
 class Cost(Contract):
-    """The least work one call must do: bytes that must cross device memory, floating-point operations."""
+    """The least work one call must do: bytes that must cross device memory, and operations of arithmetic.
+
+    `operands` is what the operations are of where that is not the dtype of the case, by torch's name, such as "int8" or
+    "float8_e4m3fn": it decides which matmul ceiling they are held against.
+    """
 
     bytes_moved: int = Field(ge=0)
     flops: int = Field(ge=0)
+    operands: str | None = None

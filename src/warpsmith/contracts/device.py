@@ -129,6 +129,8 @@ class DeviceFacts(Contract):
     measured_at: str
     ceilings_from: str = "measured"
     ceilings_measured_at: str | None = None
+    #: torch's name of a dtype that no case has, such as "int8" -> TOP/s of a large square product of two of it
+    operand_tflops: dict[str, float] = Field(default_factory=dict)
 
     def copy_ceiling_gb_s(self, footprint_bytes: int) -> float:
         """The copy ceiling at that footprint, in GB/s: linear in the footprint's logarithm between the two measured

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
 
 from pydantic import Field
 
@@ -74,6 +75,8 @@ class CompiledSettings(Contract):
     settings: Settings
     launches: tuple[LaunchRecord, ...] = ()
     failure: str | None = None
+    #: whose code raised the failure before any launch, and would on any GPU; None where that is not known
+    at_fault: Literal["source", "target"] | None = None
     compile_s: float | None = None
     notes: tuple[str, ...] = ()
 

@@ -99,13 +99,15 @@ class Headroom(Contract):
     headroom_us: float | None = None
     counted_bytes: float | None = None
     flops: float | int | None = None
+    #: what the operations are of where that is not the dtype of the case, as `Cost.operands`
+    operands: str | None = None
 
 
 class ModeProfile(Contract):
     """One mode's diagnosis over its tuning cases. `headroom_us` is what the ceiling would save of a call, weighted.
 
     Where nothing was timed, `share_of_ceiling` and `headroom_us` are None and the class is a prediction. They are None
-    too where the cost model claims more work than the time allows, which an observation tells.
+    too where the cost model claims more work than the time allows, or no matmul ceiling fits: an observation tells.
     """
 
     mode: Mode
@@ -137,6 +139,17 @@ class PricedOpportunity(Contract):
     basis: str
     case: str | None = None
     case_predicted_high: float | None = None
+
+
+class TouchedOpportunity(Contract):
+    """An opportunity of which no time tells the worth: the share of a call's least work that it concerns.
+
+    It follows from sizes, grid and compiled code alone; `basis` says how.
+    """
+
+    opportunity: Opportunity
+    share: float
+    basis: str
 
 
 class Recommendation(Contract):
@@ -198,6 +211,8 @@ class Profile(Document):
     durations: tuple[Durations, ...] = ()
     #: best first, those of the goal's passes before others
     opportunities: tuple[PricedOpportunity, ...] = ()
+    #: where nothing was timed: what concerns most of a call first
+    touched: tuple[TouchedOpportunity, ...] = ()
     settings_probes: tuple[SettingsProbe, ...] = ()
     expected_variants_why: str = ""
     #: what a reader must know of the GPU: that another was asked for, that others are there

@@ -21,7 +21,7 @@ from warpsmith.workspace.documents import read_document, write_document
 CACHE = "WARPSMITH_CACHE"
 
 #: Raise when ceilings are measured otherwise: what was kept before is then measured anew.
-METHOD = 2
+METHOD = 3
 
 
 class KeptDevice(Document):

@@ -7,6 +7,7 @@ them), L2 sizes as CUDA reports them. Peaks stand in peaks.py.
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Mapping
 
@@ -81,11 +82,15 @@ _UNSAID = frozenset(
 )  # fmt: skip
 
 
-def known_gpu(name: str) -> TargetGpu:
+#: How names of GPUs begin that are not NVIDIA's, as `_said` has them.
+_OF_OTHERS = re.compile(r"(amd|radeon|instinct|mi\d|rx\d|gfx\d|intel|arc|gaudi|max1|apple|tpu|ascend)")
+
+
+def known_gpu(name: str, kernel: str | None = None) -> TargetGpu:
     """The GPU of that name, in any case, with or without the maker: "H200", "nvidia h200", "RTX 4090", "H100 PCIe".
 
     An architecture's name, such as "hopper", is the best known GPU of it. Raises UsageError for another name, with all
-    that are known, the nearest first.
+    that are known, the nearest first, and the command for `kernel` that asks for that one.
     """
     wanted = _said(name)
     by_short_name: dict[str, TargetGpu] = {}
@@ -95,21 +100,27 @@ def known_gpu(name: str) -> TargetGpu:
         return by_short_name[_said(_BY_ARCHITECTURE[wanted])]
     if wanted in by_short_name:
         return by_short_name[wanted]
-    raise _unknown(name, by_short_name)
+    raise _unknown(name, by_short_name, kernel)
 
 
-def _unknown(name: str, by_short_name: Mapping[str, TargetGpu]) -> UsageError:
+def _unknown(name: str, by_short_name: Mapping[str, TargetGpu], kernel: str | None) -> UsageError:
     families = {family: family for family in _BY_ARCHITECTURE}
     sayable = {**families, **{short: _short(gpu.name) for short, gpu in by_short_name.items()}}
-    near = [sayable[each] for each in difflib.get_close_matches(_said(name), sayable, n=3, cutoff=0.5)]
+    is_of_others = _OF_OTHERS.match(_said(name)) is not None
+    near = [] if is_of_others else difflib.get_close_matches(_said(name), sayable, n=3, cutoff=0.5)
+    near = [sayable[each] for each in near]
+    what = (
+        f"{name!r} is no GPU of NVIDIA, and no other is compiled for" if is_of_others else f"no GPU {name!r} is known"
+    )
     told = f"nearest: {', '.join(near)}; " if near else ""
     gpus = ", ".join(_short(gpu.name) for gpu in by_short_name.values())
     means = ", ".join(
         f"{family} ({_short(full)})" for family, full in _BY_ARCHITECTURE.items() if family != "adalovelace"
     )
     return UsageError(
-        f"no GPU {name!r} is known; {told}known by name: {gpus}; by family: {means}",
-        next_command=f"warpsmith profile KERNEL --target-gpu {shlex.quote(near[0] if near else 'hopper')}",
+        f"{what}; {told}known by name: {gpus}; by family: {means}",
+        next_command=kernel
+        and shlex.join(["warpsmith", "profile", kernel, "--target-gpu", near[0] if near else "hopper"]),
     )
 
 

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, EvidenceTier, LaunchOverhead, ModeProfile
 from warpsmith.diagnose.code_signals import emptiest_grid, resident_share
-from warpsmith.diagnose.conclusion import NOT_HELD, conclusion, launch_bound_told, predicted_conclusion
+from warpsmith.diagnose.conclusion import (
+    NOT_HELD,
+    conclusion,
+    launch_bound_told,
+    outlier_told,
+    predicted_conclusion,
+)
 from warpsmith.diagnose.counted import counted_bytes
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.headroom import headroom_us, headrooms, share_of_ceiling
@@ -27,7 +33,7 @@ from warpsmith.diagnose.places import (
 from warpsmith.diagnose.roofline import least_ms
 from warpsmith.diagnose.rules import NEAR_PEAK_SHARE, by_throughput, class_of, predicted_class
 from warpsmith.diagnose.signals import evidence_rows, predicted_rows
-from warpsmith.diagnose.work import loops_over_rows, mostly_library
+from warpsmith.diagnose.work import is_compute_heavier, loops_over_rows, mostly_library
 
 
 def classify(
@@ -37,14 +43,15 @@ def classify(
     at = places(mode, evidence, baselines)
     if not at:
         raise ValueError(f"{mode.value}: the original has no timed tuning case with a measured ceiling")
-    known, place = not any(each.claims_too_much for each in at), telling(at)
+    known, place = all(each.doubt is None for each in at), telling(at)
     share = share_of_ceiling(at) if known else None
     looping = loops_over_rows(place, evidence)
     seen = throughputs(place, evidence)
     waves = None if mostly_library(place, evidence) else place.waves
     found = class_of(share, seen, waves, looping)
+    outlier = outlier_told(at, place, evidence) if known and found is not Bottleneck.NEAR_PEAK else None
     held = conclusion(found, at, place, seen, evidence) if known else NOT_HELD
-    told = (held, launch_bound_told(at, overheads))
+    told = (held, outlier, launch_bound_told(at, overheads))
     return ModeProfile(
         mode=mode,
         bottleneck=found,
@@ -66,7 +73,7 @@ def predict(mode: Mode, evidence: Evidence) -> ModeProfile | None:
     site = max(at, key=lambda s: s.case.weight * _least(s, evidence))
     looping = loops_over_rows(site, evidence)
     bounds = headrooms(at, evidence.device)
-    heavy = any(h.bound == "matmul" for h in bounds if h.case == site.case.name)
+    heavy = is_compute_heavier(site, evidence)
     emptiest = emptiest_grid(site, evidence)
     resident = resident_share(emptiest[1]) if emptiest else None
     found = predicted_class(heavy, site.waves, looping, resident)

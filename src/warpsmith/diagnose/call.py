@@ -10,6 +10,7 @@ from warpsmith.contracts.audit import Opportunity
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.profile import Bottleneck
+from warpsmith.diagnose.counted import DRAM_PCT, average, counted_bytes
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.excess import excess_ratio
 from warpsmith.diagnose.kernels import COPY, FILL, KernelTime, kernel_times, overhead_us, scaled, share_of_own
@@ -23,8 +24,8 @@ class Call:
     """`kernels` are the call's, or those of the nearest place at which they were seen, scaled by the least bytes.
 
     There are none where no place of the mode shows them; `seen_at` is the case that does. `excess` is counted over
-    least bytes, None where none was counted. `bytes_us` is the time of the least bytes at the copy ceiling, `plot_axis`
-    the axis of a row's width.
+    least bytes, and `dram_share` of its peak is what DRAM was busy then, None where none was counted. `bytes_us` is the
+    time of the least bytes at the copy ceiling, `plot_axis` the axis of a row's width.
     """
 
     place: Place
@@ -33,6 +34,7 @@ class Call:
     kernels: tuple[KernelTime, ...]
     seen_at: str | None
     excess: float | None
+    dram_share: float | None
     loops: frozenset[str]
     plot_axis: str
 
@@ -93,7 +95,8 @@ def _call(place: Place, at: Sequence[Place], bottleneck: Bottleneck, evidence: E
         bytes_us=_bytes_us(place, evidence.device),
         kernels=scaled(kernel_times(seen), by) if seen else (),
         seen_at=seen.case.name if seen else None,
-        excess=_excess(place, at),
+        excess=excess_ratio(counted) if (counted := _counted(place, at)) is not None else None,
+        dram_share=None if counted is None else _dram_share(counted, evidence.device),
         loops=row_loops(place.launches, evidence.audit, evidence.device.sm_count),
         plot_axis=evidence.spec.plot_axis,
     )
@@ -104,10 +107,18 @@ def _bytes_us(place: Place, device: DeviceFacts) -> float:
     return place.cost.bytes_moved / (1e3 * ceiling_gb_s) if ceiling_gb_s else 0.0
 
 
-def _excess(place: Place, at: Sequence[Place]) -> float | None:
-    """Its own ratio, else that of the place nearest in least bytes: what is moved too often is so at any size."""
-    seen = [p for p in at if excess_ratio(p) is not None]
-    return excess_ratio(min(seen, key=lambda p: _far(p, place))) if seen else None
+def _counted(place: Place, at: Sequence[Place]) -> Place | None:
+    """Itself, else the place nearest in least bytes, of those counted: what is moved too often is so at any size."""
+    return min((p for p in at if excess_ratio(p) is not None), key=lambda p: _far(p, place), default=None)
+
+
+def _dram_share(place: Place, device: DeviceFacts) -> float | None:
+    """By its own counter, else the counted bytes over the time as a share of the copy ceiling."""
+    busy_pct, moved = average(place.rows, DRAM_PCT), counted_bytes(place.rows)
+    if busy_pct is not None:
+        return busy_pct / 100
+    ceiling_gb_s = copy_ceiling_gb_s(place.cost, device)
+    return moved / (place.time_ms * 1e6) / ceiling_gb_s if moved is not None and ceiling_gb_s else None
 
 
 def _bytes(place: Place) -> int:

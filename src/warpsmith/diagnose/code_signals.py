@@ -70,7 +70,9 @@ def emptiest_grid(site: Site, evidence: Evidence) -> tuple[LaunchRecord, Occupan
 
     Matrix instructions need few warps, and a kernel that takes little of the call's time tells nothing of it.
     """
-    spoken = [pair for pair in distinct(site) if speaks_for(pair[0], site) and not multiplies_matrices(pair[0])]
+    spoken = [
+        pair for pair in distinct(site) if speaks_for(pair[0], site, evidence) and not multiplies_matrices(pair[0])
+    ]
     if loops_over_rows(site, evidence):
         loops = row_loops(site.launches, evidence.audit, evidence.device.sm_count)
         spoken = [pair for pair in spoken if pair[0].jit_function in loops]

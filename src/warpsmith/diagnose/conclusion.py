@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 
 from warpsmith.contracts.measurement import ORIGINAL
@@ -11,15 +13,17 @@ from warpsmith.diagnose.counter_signals import nearer_memory
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.headroom import headroom_us, share_of_ceiling
 from warpsmith.diagnose.kernels import kernel_times, overhead_us
-from warpsmith.diagnose.places import Place, Site, Throughputs
-from warpsmith.diagnose.roofline import ceilings_told, ridge_flops_per_byte
-from warpsmith.diagnose.rules import NEAR_PEAK_SHARE
-from warpsmith.diagnose.signals import EMULATED, MUCH_OVERHEAD, emulates
+from warpsmith.diagnose.places import Place, Site, Throughputs, achieved
+from warpsmith.diagnose.roofline import ceilings_told
+from warpsmith.diagnose.rules import NEAR_PEAK_SHARE, class_of
+from warpsmith.diagnose.signals import EMULATED, MUCH_OVERHEAD, PLAIN_UNITS, emulates
 from warpsmith.diagnose.soundness import nothing_wrong
 from warpsmith.diagnose.work import (
     library_part,
     loops_over_rows,
     mostly_library,
+    ridge_of,
+    uses_matrix_units,
     what_it_walks,
 )
 
@@ -63,6 +67,29 @@ def conclusion(found: Bottleneck, at: Sequence[Place], place: Place, seen: Throu
     return told
 
 
+def outlier_told(at: Sequence[Place], place: Place, evidence: Evidence) -> str | None:
+    """A sentence where most of the other cases would be of another class than the one that the class is read off.
+
+    All are judged by their device time alone, so that counted cases and others compare.
+    """
+    others = [each for each in at if each is not place]
+    here = _by_time(place, evidence)
+    differing = Counter(found for each in others if (found := _by_time(each, evidence)) is not here)
+    if 2 * differing.total() <= len(others):
+        return None
+    shares = [each.share for each in others]
+    told = " and ".join(f"{CLASS_TOLD[found]} at {count}" for found, count in differing.most_common())
+    return (
+        f"{place.case.name} is not typical: by device time alone it is {CLASS_TOLD[here]} ({place.share:.0%} of "
+        f"its ceiling), and of the {len(others)} other cases, at {min(shares):.0%} to {max(shares):.0%}, the pass is "
+        f"{told}."
+    )
+
+
+def _by_time(place: Place, evidence: Evidence) -> Bottleneck:
+    return class_of(place.share, achieved(place, evidence), None, looping=True)
+
+
 def launch_bound_told(at: Sequence[Place], overheads: Sequence[LaunchOverhead]) -> str | None:
     """A sentence where the host takes longer over a call than the GPU at every tuning case, None elsewhere.
 
@@ -85,7 +112,11 @@ def predicted_conclusion(found: Bottleneck, site: Site, evidence: Evidence) -> s
             name, gpu = record.jit_function, evidence.device.name
             return f"{name} cannot be launched at {site.case.name} on the {gpu}: no block fits an SM ({fit.limiter})."
     decide = f"timings on an actual {evidence.device.name} would decide."
-    ridge = ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device)
+    nothing = [record for record in site.launches if not math.prod(record.grid)]
+    if site.launches and len(nothing) == len(site.launches):
+        grids = " and ".join(dict.fromkeys(f"{r.jit_function} has a grid of {r.grid}" for r in nothing))
+        return f"It launches no program at {site.case.name}: {grids}. There is nothing to make faster there."
+    ridge = ridge_of(site, evidence)
     if ridge is None or not site.cost.bytes_moved:
         return f"{_unknown_ceiling(found, site, evidence)} Nothing was run; {decide}"
     why = _predicted_why(found, site, ridge, evidence)
@@ -126,6 +157,7 @@ def _busy_told(seen: Throughputs) -> str:
 def _unknown_ceiling(found: Bottleneck, site: Site, evidence: Evidence) -> str:
     """What is left to say where there is no ridge: what is missing, and that the grid alone decides nothing else."""
     device, dtype = evidence.device, site.case.dtype.short
+    dtype = site.cost.operands or dtype
     missing = "matmul ceiling" if device.copy_ceilings else "ceiling"
     emulated = f" ({EMULATED})" if emulates(site, evidence) else ""
     grid = "the grid fills the GPU"
@@ -147,7 +179,9 @@ def _predicted_why(found: Bottleneck, site: Site, ridge: float, evidence: Eviden
         return f"{filled} with programs that loop over the rows at {site.case.name}, too few to hide latency"
     intensity = site.cost.flops / site.cost.bytes_moved
     side = "above" if intensity > ridge else "below"
-    return f"{intensity:.2g} operations a byte are {side} the ridge at {ridge:.0f} ({ceilings_told(evidence.device)})"
+    units = "" if uses_matrix_units(site, evidence) else f" of {PLAIN_UNITS}"
+    told = ceilings_told(evidence.device)
+    return f"{intensity:.2g} operations a byte are {side} the ridge{units} at {ridge:.0f} ({told})"
 
 
 def _filled_told(site: Site, evidence: Evidence) -> str | None:

@@ -35,6 +35,26 @@ EXCESS = 1.1
 COALESCED_BYTES = 16.0
 #: Chosen: of all passes through shared memory, the share that bank conflicts cause.
 MANY_CONFLICTS = 0.2
+#: What warps wait for, by ncu's name of the stall (Nsight Compute, Kernel Profiling Guide, "Warp Stall Reasons").
+STALLS = {
+    "barrier": "others of their block, at a barrier",
+    "branch_resolving": "the target of a branch",
+    "dispatch_stall": "the dispatcher",
+    "drain": "their last writes, to exit",
+    "gmma": "matrix instructions under way",
+    "imc_miss": "constants",
+    "lg_throttle": "room in the queue of global memory",
+    "long_scoreboard": "global memory",
+    "math_pipe_throttle": "an arithmetic unit that is busy",
+    "membar": "a memory barrier",
+    "mio_throttle": "room in the queue of shared memory",
+    "no_instruction": "instructions to be fetched",
+    "not_selected": "their turn: others were ready too",
+    "short_scoreboard": "shared memory or special functions",
+    "sleeping": "the end of a sleep",
+    "tex_throttle": "room in the queue of L1",
+    "wait": "an instruction before, for its fixed time",
+}
 
 
 def counter_rows(place: Place, seen: Throughputs, evidence: Evidence) -> Iterator[EvidenceRow]:
@@ -151,7 +171,7 @@ def _stall(place: Place) -> Iterator[EvidenceRow]:
     stall = main_stall(place.rows)
     if stall is not None:
         reason, share = stall
-        waits = "global memory" if reason == "long_scoreboard" else reason.replace("_", " ")
+        waits = STALLS.get(reason, reason.replace("_", " "))
         yield EvidenceRow(
             signal="longest stall",
             observation=f"{reason}, {share:.0%} of a warp's latency between instructions",

@@ -14,8 +14,8 @@ from warpsmith.verdict.statistics import geometric_mean
 
 
 def headrooms(at: Sequence[Site], device: DeviceFacts) -> tuple[Headroom, ...]:
-    """One for each case that has a ceiling. Of a site that was not timed, the least time alone; of one whose cost model
-    claims too much, no share.
+    """One for each case that has a ceiling. Of a site that was not timed, the least time alone; of one whose
+    share is in doubt, no share.
     """
     found: list[Headroom] = []
     for site in at:
@@ -23,7 +23,7 @@ def headrooms(at: Sequence[Site], device: DeviceFacts) -> tuple[Headroom, ...]:
         if least is None:
             continue
         timed = site if isinstance(site, Place) else None
-        held = timed if timed and not timed.claims_too_much else None
+        held = timed if timed and timed.doubt is None else None
         found.append(
             Headroom(
                 case=site.case.name,
@@ -32,6 +32,7 @@ def headrooms(at: Sequence[Site], device: DeviceFacts) -> tuple[Headroom, ...]:
                 least_ms=least,
                 least_bytes=site.cost.bytes_moved,
                 flops=site.cost.flops,
+                operands=site.cost.operands,
                 time_ms=timed.time_ms if timed else None,
                 share=held.share if held else None,
                 headroom_us=held.headroom_us if held else None,

@@ -13,9 +13,9 @@ from warpsmith.contracts.target import TargetSpec
 from warpsmith.diagnose.code_signals import distinct
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import tail_share
-from warpsmith.diagnose.places import places, row_loops, sites
+from warpsmith.diagnose.places import Place, places, row_loops, sites
 from warpsmith.diagnose.probes import inert_knobs
-from warpsmith.diagnose.roofline import least_ms
+from warpsmith.diagnose.roofline import Doubt, least_ms
 from warpsmith.diagnose.rules import TAIL
 from warpsmith.diagnose.scaling import bends, largest_size
 from warpsmith.diagnose.work import main_launch
@@ -27,13 +27,15 @@ FASTER = 1.02
 WHOLE = 0.95
 #: Chosen: so much longer apart than together is more than caches explain.
 APART = 1.15
+#: Chosen: headroom of backward beside that of the whole call from which on it is not a part of it.
+MORE = 1.1
 
 
 def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> tuple[str, ...]:
     """Sentences, the most telling first."""
     passes = [m for m in modes if m.mode is not Mode.FULL] or list(modes)
     return (
-        *_claims_too_much(evidence, modes, baselines),
+        *_doubts(evidence, modes, baselines),
         *_slowest(evidence, passes, baselines),
         *_whole_in_backward(evidence, modes, baselines),
         *_most_headroom(evidence, passes, baselines),
@@ -46,21 +48,39 @@ def observations(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Se
     )
 
 
-def _claims_too_much(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
-    """Once, with the place at which it claims most."""
-    found = [
-        (least / place.time_ms, f"{m.mode.value} at {place.case.name}")
-        for m in modes
-        for place in places(m.mode, evidence, baselines)
-        if place.claims_too_much and (least := least_ms(place.cost, place.case.dtype, evidence.device))
-    ]
-    if found:
-        times, where = max(found)
-        others = f" (and it is so at {len(found) - 1} more of the tuning cases and modes)" if len(found) > 1 else ""
-        yield (
-            "the cost model claims more work than the time allows: check cost(); the least work of "
-            f"{where} would take {times:.3g} times as long at the ceiling{others}"
+def _doubts(evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
+    """Once for each kind, with the place at which the least work is most beside the time taken."""
+    for doubt in Doubt:
+        found = [
+            (
+                (least_ms(p.cost, p.case.dtype, evidence.device) or 0.0) / p.time_ms,
+                f"{m.mode.value} at {p.case.name}",
+                p,
+            )
+            for m in modes
+            for p in places(m.mode, evidence, baselines)
+            if p.doubt is doubt
+        ]
+        if found:
+            times, where, place = max(found, key=lambda each: each[:2])
+            others = f" (and it is so at {len(found) - 1} more of the tuning cases and modes)" if len(found) > 1 else ""
+            yield f"{_doubted(doubt, times, where, place)}{others}"
+
+
+def _doubted(doubt: Doubt, times: float, where: str, place: Place) -> str:
+    if doubt is Doubt.COST:
+        least = f"the least work of {where} would take {times:.3g} times as long at the ceiling"
+        return f"{doubt.value}: check cost(); {least}"
+    if doubt is Doubt.MISFIT:
+        return (
+            f"no share of the ceiling is told: {where} does {times:.2f} times the operations a second that the matmul "
+            f"ceiling of {place.cost.operands or place.case.dtype.short} allows, which no kernel does. Either cost() "
+            'counts too many, or they are of other operands: name them, as Cost(operands="int8")'
         )
+    return (
+        f"no share of the ceiling is told: no matmul ceiling of {place.cost.operands} is known for this GPU, and at "
+        f"{where} its operations may be the nearer limit"
+    )
 
 
 def _slowest(evidence: Evidence, passes: Sequence[ModeProfile], baselines: Sequence[Baseline]) -> Iterator[str]:
@@ -75,25 +95,28 @@ def _slowest(evidence: Evidence, passes: Sequence[ModeProfile], baselines: Seque
 def _whole_in_backward(
     evidence: Evidence, modes: Sequence[ModeProfile], baselines: Sequence[Baseline]
 ) -> Iterator[str]:
-    """Backward that takes what full does is not a part of it: its headroom is of work that full does once."""
+    """Backward that takes what full does, or has more to win than it, is not a part of it: it does other work."""
     if not {Mode.FORWARD, Mode.BACKWARD, Mode.FULL} <= {m.mode for m in modes}:
         return
     at = {m: {p.case.name: p for p in places(m, evidence, baselines)} for m in (Mode.BACKWARD, Mode.FULL)}
     shared = [(at[Mode.BACKWARD][name], whole) for name, whole in at[Mode.FULL].items() if name in at[Mode.BACKWARD]]
     backward_us = math.fsum(p.case.weight * p.time_us for p, _ in shared)
     full_us = math.fsum(p.case.weight * p.time_us for _, p in shared)
+    left_us = [math.fsum(p.case.weight * p.headroom_us for p in of) for of in zip(*shared, strict=True)]
+    if shared and (backward_us >= WHOLE * full_us or left_us[0] > MORE * left_us[1]):
+        more = f" and has {left_us[0] / left_us[1]:.1f} times its headroom" if left_us[1] else ""
+        yield (
+            f"backward alone is no part of the whole call: it takes {backward_us / full_us:.0%} of its time over the "
+            f"tuning cases{more}. Run by itself it makes the pass forward again, or its cost model is that of other "
+            "work; judge by full"
+        )
+        return
     by_name = {p.case.name: p for p in places(Mode.FORWARD, evidence, baselines)}
     forward_us = math.fsum(p.case.weight * by_name[p.case.name].time_us for _, p in shared if p.case.name in by_name)
-    if shared and WHOLE * full_us > backward_us and forward_us + backward_us >= APART * full_us:
+    if shared and forward_us + backward_us >= APART * full_us:
         yield (
             f"forward and backward apart take {(forward_us + backward_us) / full_us:.2f} times as long as the whole "
             "call: run by itself backward makes a part of the pass forward again, which is in no call; judge by full"
-        )
-    if shared and backward_us >= WHOLE * full_us:
-        yield (
-            f"backward alone takes as long as the whole call ({backward_us / full_us:.0%} of its time over the tuning "
-            "cases): run by itself it makes the pass forward again, or its cost model is that of other work; judge by "
-            "full"
         )
 
 

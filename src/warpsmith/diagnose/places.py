@@ -18,7 +18,7 @@ from warpsmith.contracts.profile import Baseline
 from warpsmith.diagnose.counted import COMPUTE_PCT, MEMORY_PCT, average, most_waves
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.occupancy import Occupancy, occupancy
-from warpsmith.diagnose.roofline import bandwidth_share, claims_too_much, compute_share
+from warpsmith.diagnose.roofline import Doubt, bandwidth_share, compute_share, doubt_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +49,14 @@ class Site:
 class Place(Site):
     """A site at which the original was timed. `share` is of the ceiling, and above 1 where data stays in L2.
 
-    Where the cost model claims more work than the time allows, the share is not known, and taken to be 1.
+    Where it is in doubt, as where the cost model claims more work than the time allows, the share is not known, and
+    taken to be 1.
     """
 
     baseline: Baseline
     time_ms: float
     share: float
-    claims_too_much: bool = False
+    doubt: Doubt | None = None
 
     @property
     def time_us(self) -> float:
@@ -120,16 +121,19 @@ def places(mode: Mode, evidence: Evidence, baselines: Sequence[Baseline]) -> tup
         if not wanted or row.time_ms is None:
             continue
         site, time_ms = _site(evidence.spec.case(row.case), mode, evidence), row.time_ms.value
-        too_much = claims_too_much(site.cost, time_ms, site.case.dtype, evidence.device)
-        share = 1.0 if too_much else row.share_of_ceiling
+        doubt = doubt_of(site.cost, time_ms, site.case.dtype, evidence.device)
+        share = row.share_of_ceiling if doubt is None else 1.0
         if share is not None:
-            found.append(Place(**vars(site), baseline=row, time_ms=time_ms, share=share, claims_too_much=too_much))
+            found.append(Place(**vars(site), baseline=row, time_ms=time_ms, share=share, doubt=doubt))
     return tuple(found)
 
 
 def telling(at: Sequence[Place]) -> Place:
-    """The place a class is read off: the one with most headroom, of the counted ones where there are any."""
-    return max([p for p in at if p.rows] or at, key=lambda p: p.case.weight * p.headroom_us)
+    """The place a class is read off: the one with most headroom, of the counted ones where there are any, else of those
+    whose passes were seen.
+    """
+    seen = [p for p in at if p.rows] or [p for p in at if p.of_passes] or at
+    return max(seen, key=lambda p: p.case.weight * p.headroom_us)
 
 
 def throughputs(place: Place, evidence: Evidence) -> Throughputs:
@@ -139,6 +143,11 @@ def throughputs(place: Place, evidence: Evidence) -> Throughputs:
     compute_pct, memory_pct = average(rows, COMPUTE_PCT), average(rows, MEMORY_PCT)
     if compute_pct is not None and memory_pct is not None:
         return Throughputs(compute_pct, memory_pct, by_ncu=True, of_passes=not place.rows)
+    return achieved(place, evidence)
+
+
+def achieved(place: Place, evidence: Evidence) -> Throughputs:
+    """What the least work over the time is of the measured copy and matmul ceilings: a model of the units' use."""
     compute = compute_share(place.cost, place.time_ms, place.case.dtype, evidence.device) or 0.0
     memory = bandwidth_share(place.cost, place.time_ms, evidence.device) or 0.0
     return Throughputs(100 * compute, 100 * memory, by_ncu=False)
@@ -151,5 +160,6 @@ def row_loops(launches: Sequence[LaunchRecord], audit: SourceAudit, sm_count: in
     return frozenset(
         r.jit_function
         for r in launches
-        if r.jit_function in by_sm or (r.jit_function in looping and math.prod(r.grid) % sm_count == 0)
+        if math.prod(r.grid)
+        and (r.jit_function in by_sm or (r.jit_function in looping and math.prod(r.grid) % sm_count == 0))
     )

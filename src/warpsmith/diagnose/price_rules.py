@@ -5,7 +5,7 @@ Each is a rule of thumb with its measured source, or says that it is chosen. Non
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
@@ -14,7 +14,7 @@ from warpsmith.contracts.profile import Bottleneck
 from warpsmith.diagnose.call import Call
 from warpsmith.diagnose.kernels import LEAST_US
 from warpsmith.diagnose.occupancy import Occupancy
-from warpsmith.diagnose.rules import told
+from warpsmith.diagnose.rules import BUSY_PCT, told
 
 #: Shares of a pass's headroom that settings won, lowest and highest. Measured on an H200 with Liger-Kernel 0.8.5:
 #: of LayerNorm and RMSNorm backward at 8192×4096 0.4, of GeGLU and LayerNorm forward 0.6 to 0.7.
@@ -45,6 +45,8 @@ INVARIANT_OF_TIME = 0.05
 UNCOALESCED_OF_HEADROOM = (0.1, 0.8)
 ARITHMETIC_OF_HEADROOM = 0.3
 SHORT_ROWS_OF_HEADROOM = 0.5
+#: Of DRAM's peak: below it something else is waited for, as ncu's rule has it for any unit.
+DRAM_BUSY = BUSY_PCT / 100
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def _programs(opportunity: Opportunity, call: Call) -> Gain:
     """
     pairs = call.launches_of(opportunity)
     looping = [pair for pair in pairs if pair[0].jit_function in call.loops] or pairs
-    more = [(_times_more(record, found, call.rows), record, found) for record, found in looping if found.waves]
+    more = [(times_more(record, found, call.rows), record, found) for record, found in looping if found.waves]
     if not more:
         return Gain(0.0, 0.0, "no launch of it is known, so that what an SM can hold is not either")
     times, record, found = max(more, key=lambda each: each[0])
@@ -122,7 +124,7 @@ def _programs(opportunity: Opportunity, call: Call) -> Gain:
     return Gain(0.5 * high, high, f"{held}: with all of them, half to all of {part:.0%} of the kernel's headroom goes")
 
 
-def _times_more(record: LaunchRecord, found: Occupancy, rows: int) -> float:
+def times_more(record: LaunchRecord, found: Occupancy, rows: int) -> float:
     """How many times as many programs could be resident: by what an SM holds, and by the rows there are.
 
     A program is a cluster of `num_ctas` blocks.
@@ -141,19 +143,25 @@ def _warps(opportunity: Opportunity, call: Call) -> Gain:
     return Gain(low * headroom_us, high * headroom_us, basis)
 
 
-def _short_rows(opportunity: Opportunity, call: Call) -> Gain:
+def block_of(launches: Sequence[LaunchRecord]) -> int | None:
+    """The widest of their blocks, None where none is told."""
     blocks = [
         value
-        for record, _ in call.launches_of(opportunity)
+        for record in launches
         for name, value in record.constexprs.items()
         if "BLOCK" in name.upper() and isinstance(value, int) and value > 0
     ]
+    return max(blocks, default=None)
+
+
+def _short_rows(opportunity: Opportunity, call: Call) -> Gain:
+    block = block_of([record for record, _ in call.launches_of(opportunity)])
     headroom_us = call.headroom_of(opportunity)
-    if call.width is None or not blocks:
+    if call.width is None or block is None:
         part, basis = SHORT_ROWS_OF_HEADROOM, "at most half of the headroom (chosen): the block's width is not known"
         return Gain(0.0, part * headroom_us, basis)
-    idle = max(0.0, 1 - call.width / max(blocks))
-    basis = f"{idle:.0%} of a block of {max(blocks)} lie beyond a row of {call.width}: at most as much of the headroom"
+    idle = max(0.0, 1 - call.width / block)
+    basis = f"{idle:.0%} of a block of {block} lie beyond a row of {call.width}: at most as much of the headroom"
     return Gain(0.0, idle * headroom_us, basis)
 
 
@@ -197,6 +205,9 @@ def _arithmetic(opportunity: Opportunity, call: Call) -> Gain:
 
 
 def _excess(_: Opportunity, call: Call) -> Gain:
+    if call.dram_share is not None and call.dram_share < DRAM_BUSY:
+        busy = f"DRAM is at {call.dram_share:.0%} of its peak"
+        return Gain(0.0, 0.0, f"{busy}, so that the time does not follow the bytes through it: fewer bring nothing yet")
     again_us = max(0.0, (call.excess or 1.0) - 1) * call.bytes_us
     return Gain(0.5 * again_us, again_us, "half to all of the time that the bytes too many take at the copy ceiling")
 

@@ -16,6 +16,7 @@ from warpsmith.diagnose.overhead import launch_overheads
 from warpsmith.diagnose.pricing import priced_opportunities, prices
 from warpsmith.diagnose.recommend import recommend
 from warpsmith.diagnose.roofline import baselines
+from warpsmith.diagnose.touched import touched_opportunities
 
 
 def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
@@ -56,6 +57,7 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
         no_launch_overhead=dict(evidence.no_host_time),
         durations=evidence.durations,
         opportunities=priced_opportunities(found, goal),
+        touched=() if measured else touched_opportunities(evidence, modes),
         settings_probes=evidence.probes,
         device_notes=evidence.device_notes,
         aim=request.aim,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from warpsmith.contracts.audit import Knob, KnobOrigin, Opportunity, OpportunityKind
+from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin, Opportunity, OpportunityKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile, Recommendation
 from warpsmith.diagnose.evidence import Evidence
@@ -18,8 +18,8 @@ from warpsmith.diagnose.places import Place, places, sites
 from warpsmith.diagnose.price_rules import SETTINGS_OF_HEADROOM
 from warpsmith.diagnose.pricing import Price, opportunities_in, speedup
 from warpsmith.diagnose.probes import inert_knobs
-from warpsmith.diagnose.roofline import ridge_flops_per_byte
 from warpsmith.diagnose.rules import told
+from warpsmith.diagnose.work import ridge_of
 
 SETTINGS = "settings"
 #: What settings take up, all at once.
@@ -30,6 +30,8 @@ REWRITES: dict[str, OpportunityKind] = {
     "pipelined_loop": OpportunityKind.UNPIPELINED_LOOP,
     "cache_hints": OpportunityKind.STREAM_ONCE,
 }
+#: Tiles decide how often operands are read, and so how well arithmetic units are fed.
+FED_BY_TILES = (Bottleneck.COMPUTE_BOUND, Bottleneck.BALANCED)
 UNMEASURED = "nothing was run, so no gain is predicted"
 
 #: Microseconds of a call of a pass at a place, at least and at most.
@@ -105,9 +107,9 @@ def _settings(evidence: Evidence, passes: Sequence[Pass]) -> Recommendation:
     knobs = {p.profile.mode: _tunable(evidence, p) for p in open_passes}
     usable = [p for p in open_passes if knobs[p.profile.mode]]
     reasons = [f"{_standing(evidence, p)}; {_knobs_told(evidence, p, knobs[p.profile.mode])}" for p in usable]
-    reasons += [f"{p.name} has no knob that can be changed" for p in open_passes if p not in usable]
+    reasons += [_no_knob(evidence, p) for p in open_passes if p not in usable]
     reasons += near_peak_reasons(passes) + ([] if evidence.is_measured else [UNMEASURED])
-    low, high = _predicted(passes, usable, _saved_by_settings)
+    low, high = _predicted(passes, usable, lambda p, case: _saved_by_settings(p, case, knobs[p.profile.mode]))
     lines = sorted({knob.line for found in knobs.values() for knob in found})
     return Recommendation(
         strategy=SETTINGS,
@@ -132,7 +134,7 @@ def _knobs_told(evidence: Evidence, of: Pass, knobs: Sequence[Knob]) -> str:
 def _standing(evidence: Evidence, of: Pass) -> str:
     found = of.profile.bottleneck
     at = sites(of.profile.mode, evidence)
-    ridges = [ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device) for site in at]
+    ridges = [ridge_of(site, evidence) for site in at]
     if not evidence.is_measured and all(ridge is None for ridge in ridges):
         return f"what holds {of.name} back is not known"
     if evidence.is_measured and of.profile.share_of_ceiling is None:
@@ -142,12 +144,27 @@ def _standing(evidence: Evidence, of: Pass) -> str:
     return f"{of.name} reaches {of.profile.share_of_ceiling:.0%} of its ceiling and {told(found)}"
 
 
-def _saved_by_settings(of: Pass, case: str) -> Saved:
-    """By the opportunities that are settings; without any, by what settings won elsewhere."""
+def _saved_by_settings(of: Pass, case: str, knobs: Sequence[Knob]) -> Saved:
+    """By the opportunities that are settings; without any, by what settings won elsewhere.
+
+    No opportunity tells of the sizes of tiles: where they can be changed and arithmetic decides, it is at most what
+    settings won elsewhere.
+    """
     found = of.saved_by(KNOBS, case)
     low, high = SETTINGS_OF_HEADROOM[of.profile.bottleneck]
     headroom_us = of.at[case].headroom_us
-    return found if found is not None else (low * headroom_us, high * headroom_us)
+    if found is None:
+        return low * headroom_us, high * headroom_us
+    tiles = of.profile.bottleneck in FED_BY_TILES and any(knob.kind is KnobKind.BLOCK_TILING for knob in knobs)
+    return found[0], max(found[1], high * headroom_us) if tiles else found[1]
+
+
+def _no_knob(evidence: Evidence, of: Pass) -> str:
+    """That a pass has none, and where a decorator has them, that it does."""
+    knobs = (k for k in evidence.audit.knobs if not of.functions or k.jit_function in of.functions)
+    tuned = sorted({k.line for k in knobs if k.origin is KnobOrigin.AUTOTUNE})
+    lines = f"line{'s' if len(tuned) > 1 else ''} {', '.join(map(str, tuned))}"
+    return f"{of.name} has no knob that can be changed" + (f": autotune sets them ({lines})" if tuned else "")
 
 
 def near_peak_reasons(passes: Sequence[Pass]) -> list[str]:

@@ -6,6 +6,8 @@ Model: Williams, Waterman and Patterson, "Roofline" (2009). Reads records only; 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import Literal
 
 from warpsmith.contracts.case import Case, Cost, DType, Mode
@@ -14,10 +16,53 @@ from warpsmith.contracts.measurement import ORIGINAL, Memory, Timing
 from warpsmith.contracts.profile import Baseline
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.verdict import Interval
+from warpsmith.device.peaks import E4M3, E5M2, over_fp16
 from warpsmith.verdict.statistics import median_ms
 
 #: Chosen: neither a cache nor a better copy explains a share beyond this of bytes that are so many times what L2 holds.
 BEYOND_CEILING, PAST_L2 = 3.0, 4
+#: Chosen: no cache makes arithmetic faster, and no kernel passes the best of cuBLAS's large products by more than this.
+BEYOND_MATMUL = 1.2
+
+
+class Doubt(str, Enum):
+    """Why a time is not held against a ceiling."""
+
+    COST = "the cost model claims more work than the time allows"
+    MISFIT = "its operations a second are far above the matmul ceiling, which is then not that of its operands"
+    NO_CEILING = "no matmul ceiling of its operands is known"
+
+
+@dataclass(frozen=True)
+class MatmulCeiling:
+    """What matrix products reach at best. `scaled` says how, where it was not measured or read itself but made of
+    another one.
+    """
+
+    tflops: float
+    scaled: str | None = None
+
+
+def matmul_ceiling(cost: Cost, dtype: DType, device: DeviceFacts) -> MatmulCeiling | None:
+    """Of the operands that the cost names, else of the dtype of the case. None where there is none."""
+    operands = cost.operands
+    if operands is None or operands in [each.value for each in DType]:
+        tflops = device.matmul_tflops.get(DType(operands) if operands else dtype)
+        return MatmulCeiling(tflops) if tflops else None
+    # the two kinds of float8 go through the same units
+    known = device.operand_tflops.get(operands) or (device.operand_tflops.get(E4M3) if operands == E5M2 else None)
+    if known:
+        return MatmulCeiling(known)
+    half = device.matmul_tflops.get(DType.FLOAT16) or device.matmul_tflops.get(DType.BFLOAT16)
+    times = over_fp16(device.name, operands)
+    if half is None or times is None:
+        return None
+    return MatmulCeiling(times * half, f"{times:g} times that of fp16, as data sheets have it; not measured")
+
+
+def _tflops(cost: Cost, dtype: DType, device: DeviceFacts) -> float | None:
+    found = matmul_ceiling(cost, dtype, device)
+    return found.tflops if found is not None else None
 
 
 def copy_ceiling_gb_s(cost: Cost, device: DeviceFacts) -> float | None:
@@ -25,9 +70,15 @@ def copy_ceiling_gb_s(cost: Cost, device: DeviceFacts) -> float | None:
     return device.copy_ceiling_gb_s(cost.bytes_moved) if device.copy_ceilings and cost.bytes_moved else None
 
 
-def ridge_flops_per_byte(cost: Cost, dtype: DType, device: DeviceFacts) -> float | None:
-    """Arithmetic intensity at which the matmul and the copy ceiling meet, None where one was not measured."""
-    copy_gb_s, tflops = copy_ceiling_gb_s(cost, device), device.matmul_tflops.get(dtype)
+def ridge_flops_per_byte(
+    cost: Cost, dtype: DType, device: DeviceFacts, *, by_matrix_units: bool = True
+) -> float | None:
+    """Arithmetic intensity at which the ceiling of the units in use and the copy ceiling meet, None where one is not
+    known. Without matrix instructions these are the plain units of float32, to which kernels convert halves.
+    """
+    copy_gb_s, tflops = copy_ceiling_gb_s(cost, device), _tflops(cost, dtype, device)
+    if not by_matrix_units:
+        tflops = device.matmul_tflops.get(DType.FLOAT32, tflops)
     return tflops * 1e3 / copy_gb_s if copy_gb_s and tflops else None
 
 
@@ -38,27 +89,42 @@ def bandwidth_share(cost: Cost, time_ms: float, device: DeviceFacts) -> float | 
 
 
 def compute_share(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) -> float | None:
-    """Operations a second as a share of the matmul ceiling of the dtype."""
-    tflops = device.matmul_tflops.get(dtype)
+    """Operations a second as a share of the matmul ceiling of the operands."""
+    tflops = _tflops(cost, dtype, device)
     return cost.flops / (time_ms * 1e9) / tflops if tflops else None
 
 
 def share_of_nearer(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) -> float | None:
-    """Least work a second as a share of the nearer ceiling, None where that was not measured, or it cannot be so."""
-    if claims_too_much(cost, time_ms, dtype, device):
+    """Least work a second as a share of the nearer ceiling, None where that was not measured, or is in doubt."""
+    if doubt_of(cost, time_ms, dtype, device) is not None:
         return None
     return _raw_share(cost, time_ms, dtype, device)
 
 
-def claims_too_much(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) -> bool:
-    """Whether no GPU could have done the least work in that time, so that the cost model is wrong.
+def doubt_of(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) -> Doubt | None:
+    """Why the least work in that time is not held against a ceiling, None where it is.
 
-    Operations of float32 may be TensorFloat-32, which its ceiling is not of.
+    No GPU could have done it, so that the cost model is wrong; or it is operations that the ceiling is not of, as those
+    of float32 may be TensorFloat-32; or no ceiling is known of what may be the nearer limit.
     """
+    if lacks_ceiling(cost, dtype, device):
+        return Doubt.NO_CEILING
     share = _raw_share(cost, time_ms, dtype, device)
-    if share is None or (dtype is DType.FLOAT32 and is_compute_heavy(cost, dtype, device)):
+    heavy = is_compute_heavy(cost, dtype, device)
+    if share is None:
+        return None
+    if share > BEYOND_CEILING and cost.bytes_moved > PAST_L2 * device.l2_bytes:
+        return Doubt.MISFIT if heavy and dtype is DType.FLOAT32 else Doubt.COST
+    return Doubt.MISFIT if heavy and share > BEYOND_MATMUL else None
+
+
+def lacks_ceiling(cost: Cost, dtype: DType, device: DeviceFacts) -> bool:
+    """Whether operations that no matmul ceiling is of may be the nearer limit: at the fastest ceiling that is known
+    they take longer than the bytes.
+    """
+    if cost.operands is None or not device.matmul_tflops or matmul_ceiling(cost, dtype, device) is not None:
         return False
-    return share > BEYOND_CEILING and cost.bytes_moved > PAST_L2 * device.l2_bytes
+    return _operations_ms(cost, max(device.matmul_tflops.values())) > _bytes_ms(cost, copy_ceiling_gb_s(cost, device))
 
 
 def _raw_share(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) -> float | None:
@@ -69,7 +135,7 @@ def _raw_share(cost: Cost, time_ms: float, dtype: DType, device: DeviceFacts) ->
 
 def is_compute_heavy(cost: Cost, dtype: DType, device: DeviceFacts) -> bool:
     """Whether the matmul ceiling is the nearer limit: the operations take longer at it than the bytes at theirs."""
-    copy_gb_s, tflops = copy_ceiling_gb_s(cost, device), device.matmul_tflops.get(dtype)
+    copy_gb_s, tflops = copy_ceiling_gb_s(cost, device), _tflops(cost, dtype, device)
     return _operations_ms(cost, tflops) > _bytes_ms(cost, copy_gb_s)
 
 
@@ -91,9 +157,12 @@ def bound_of(cost: Cost, dtype: DType, device: DeviceFacts) -> Literal["copy", "
 def least_ms(cost: Cost, dtype: DType, device: DeviceFacts) -> float | None:
     """The least possible time at the nearer ceiling, None where there is no ceiling for it.
 
-    Operations of a dtype whose ceiling is not known cannot be faster than those of the fastest dtype that is.
+    Operations of a case's dtype whose ceiling is not known cannot be faster than those of the fastest dtype that is;
+    those of narrower operands can.
     """
-    tflops = device.matmul_tflops.get(dtype) or max(device.matmul_tflops.values(), default=None)
+    tflops = _tflops(cost, dtype, device)
+    if tflops is None and cost.operands is None:
+        tflops = max(device.matmul_tflops.values(), default=None)
     return max(_operations_ms(cost, tflops), _bytes_ms(cost, copy_ceiling_gb_s(cost, device))) or None
 
 

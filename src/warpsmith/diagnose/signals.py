@@ -17,18 +17,23 @@ from warpsmith.diagnose.kernels import is_of, kernel_times, overhead_us, shares_
 from warpsmith.diagnose.places import Place, Site, Throughputs
 from warpsmith.diagnose.roofline import (
     BEYOND_CEILING,
+    BEYOND_MATMUL,
+    Doubt,
     bound_of,
     ceilings_told,
     copy_ceiling_gb_s,
     least_ms,
-    ridge_flops_per_byte,
+    matmul_ceiling,
 )
 from warpsmith.diagnose.rules import NEAR_PEAK_SHARE
+from warpsmith.diagnose.work import ridge_of, uses_matrix_units
 
 #: Chosen: fills and copies that take less of a call than this are not worth a word.
 MUCH_OVERHEAD = 0.05
 FIRST_WITH_BF16 = (8, 0)
 EMULATED = "bf16 is emulated before compute capability 8.0"
+#: The units of a kernel without matrix instructions.
+PLAIN_UNITS = "the plain fp32 units"
 _NUMBERS = ("no kernel", "one kernel", "two kernels", "three kernels", "four kernels", "five kernels")
 
 
@@ -76,8 +81,10 @@ def _emulated(site: Site, evidence: Evidence) -> Iterator[EvidenceRow]:
 def ceiling_of(site: Site, evidence: Evidence) -> str:
     """The ceiling that the site is held against, such as "copy ceiling of 4.10 TB/s"."""
     device = evidence.device
-    if bound_of(site.cost, site.case.dtype, device) == "matmul":
-        return f"matmul ceiling of {device.matmul_tflops[site.case.dtype]:.0f} TFLOP/s"
+    matmul = matmul_ceiling(site.cost, site.case.dtype, device)
+    if matmul is not None and bound_of(site.cost, site.case.dtype, device) == "matmul":
+        of = f" for {site.cost.operands}" if site.cost.operands else ""
+        return f"matmul ceiling of {matmul.tflops:.0f} TFLOP/s{of}{f' ({matmul.scaled})' if matmul.scaled else ''}"
     return f"copy ceiling of {(copy_ceiling_gb_s(site.cost, device) or 0.0) / 1e3:.2f} TB/s"
 
 
@@ -89,8 +96,12 @@ def _share(place: Place, evidence: Evidence) -> EvidenceRow:
     else:
         work = f"{cost.bytes_moved / 1e6:.1f} MB in {place.time_us:.1f} µs: {(row.gb_s or 0.0) / 1e3:.2f} TB/s"
     share, supports = f"{place.share:.0%} of", f"headroom of {place.headroom_us:.1f} µs a call"
-    if place.claims_too_much:
+    if place.doubt is Doubt.COST:
         share, supports = f"more than {BEYOND_CEILING:g} times", "an error in the cost model"
+    elif place.doubt is Doubt.MISFIT:
+        share, supports = f"more than {BEYOND_MATMUL:g} times", "that ceiling is not of its operands"
+    elif place.doubt is Doubt.NO_CEILING:
+        share, supports = "beside", f"no matmul ceiling of {place.cost.operands} is known, so that neither is the share"
     elif place.share >= NEAR_PEAK_SHARE:
         supports = "near peak"
     return EvidenceRow(
@@ -102,7 +113,7 @@ def _share(place: Place, evidence: Evidence) -> EvidenceRow:
 
 
 def _spread(at: Sequence[Place]) -> Iterator[EvidenceRow]:
-    if len(at) > 1 and not any(p.claims_too_much for p in at):
+    if len(at) > 1 and all(p.doubt is None for p in at):
         low, high = min(at, key=lambda p: p.share), max(at, key=lambda p: p.share)
         yield EvidenceRow(
             signal=f"share of the ceiling over {len(at)} tuning cases",
@@ -125,12 +136,13 @@ def _least(site: Site, evidence: Evidence) -> Iterator[EvidenceRow]:
 
 
 def _intensity(site: Site, evidence: Evidence) -> Iterator[EvidenceRow]:
-    ridge = ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device)
+    ridge = ridge_of(site, evidence)
     if ridge is not None and site.cost.bytes_moved:
         intensity = site.cost.flops / site.cost.bytes_moved
+        units = "" if uses_matrix_units(site, evidence) else f" of {PLAIN_UNITS}"
         yield EvidenceRow(
             signal="arithmetic intensity",
-            observation=f"{intensity:.2g} operations a byte; the ridge is at {ridge:.0f}",
+            observation=f"{intensity:.2g} operations a byte; the ridge{units} is at {ridge:.0f}",
             supports="compute is the nearer limit" if intensity > ridge else "memory is the nearer limit",
             source=f"the target's cost model, {ceilings_told(evidence.device)}",
         )

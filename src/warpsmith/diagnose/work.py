@@ -12,6 +12,7 @@ from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.kernels import COPY, FILL, KernelTime, is_of, kernel_times, shares_by_kernel
 from warpsmith.diagnose.places import Site, row_loops
+from warpsmith.diagnose.roofline import bound_of, ridge_flops_per_byte
 
 #: Chosen: where kernels that are not the source's take more than this of a call, its own do not say what limits it.
 MOSTLY = 0.5
@@ -56,10 +57,16 @@ def mostly_library(site: Site, evidence: Evidence) -> bool:
     return part is not None and part.decides
 
 
-def speaks_for(record: LaunchRecord, site: Site) -> bool:
-    """Whether a launch's kernel takes enough of the call's time; where times are not known, any does."""
+def speaks_for(record: LaunchRecord, site: Site, evidence: Evidence) -> bool:
+    """Whether a launch's kernel takes enough of the call's time; where times are not known, whether it has enough of
+    the call's warps, or walks over the rows with fewer.
+    """
     times = times_of(site)
-    return not times or _us(record, times) >= SMALL * math.fsum(t.us for t in times)
+    if times:
+        return _us(record, times) >= SMALL * math.fsum(t.us for t in times)
+    if row_loops([record], evidence.audit, evidence.device.sm_count):
+        return True
+    return _warps(record) >= SMALL * max(map(_warps, site.launches))
 
 
 def main_launch(site: Site) -> LaunchRecord | None:
@@ -79,10 +86,37 @@ def multiplies_matrices(record: LaunchRecord) -> bool:
     return bool(record.compiled.matrix_instructions)
 
 
+def uses_matrix_units(site: Site, evidence: Evidence) -> bool:
+    """Whether its operations are matrix products: by its code, or because a library's kernels do most of it.
+
+    Where no code was read it is not known, and taken to be so: that ridge is the farther one.
+    """
+    read = [record for record in site.launches if record.compiled.matrix_instructions is not None]
+    return not read or any(map(multiplies_matrices, read)) or mostly_library(site, evidence)
+
+
+def ridge_of(site: Site, evidence: Evidence) -> float | None:
+    """Operations a byte at which the units that it uses and the copy ceiling meet, None where one is not known."""
+    by_matrix_units = uses_matrix_units(site, evidence)
+    return ridge_flops_per_byte(site.cost, site.case.dtype, evidence.device, by_matrix_units=by_matrix_units)
+
+
+def is_compute_heavier(site: Site, evidence: Evidence) -> bool:
+    """Whether the operations, on the units that it uses, take longer at their ceiling than the bytes at theirs."""
+    ridge = ridge_of(site, evidence)
+    if ridge is None or not site.cost.bytes_moved:
+        return bound_of(site.cost, site.case.dtype, evidence.device) == "matmul"
+    return site.cost.flops / site.cost.bytes_moved > ridge
+
+
 def what_it_walks(site: Site) -> str:
     """What the programs of its main launch loop over."""
     main = main_launch(site)
     return TILES if main is not None and multiplies_matrices(main) else "the rows"
+
+
+def _warps(record: LaunchRecord) -> int:
+    return math.prod(record.grid) * record.compiled.num_warps
 
 
 def _us(record: LaunchRecord, times: tuple[KernelTime, ...]) -> float:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from decimal import Decimal
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from warpsmith.contracts.case import Case, Cost, Mode, Role
 from warpsmith.contracts.target import Target, TargetSpec
+from warpsmith.device.peaks import PEAKS
 from warpsmith.measure.worker.loading import load_target
 from warpsmith.measure.worker.protocol import Describe, WorkerError, WorkerFailure
+
+#: Chosen: at the peaks of the fastest GPU known, no call of a kernel takes an hour; a cost that says so has a slip.
+_LONGEST_CALL_S = 3600
+_EXPECTED_COST = "Cost(bytes_moved=..., flops=...), whole numbers from 0 on"
+_MOST_BYTES = int(_LONGEST_CALL_S * max(peaks.memory_gb_s for peaks in PEAKS.values()) * 1e9)
+_MOST_FLOPS = int(
+    _LONGEST_CALL_S * max(tflops for peaks in PEAKS.values() for tflops in peaks.matmul_tflops.values()) * 1e12
+)
 
 
 def describe(question: Describe) -> TargetSpec:
@@ -19,6 +31,7 @@ def describe(question: Describe) -> TargetSpec:
     source = Path(question.target.root) / target.source
     if not source.is_file():
         raise _bad_target(f"{question.target.path} names the source {target.source}, which is not there")
+    _refuse_without_cases(target, question.target.path)
     names = [case.name for case in target.cases]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise _bad_target(f"{question.target.path} has several cases named {', '.join(repeated)}")
@@ -44,17 +57,42 @@ def describe(question: Describe) -> TargetSpec:
     )
 
 
+def _refuse_without_cases(target: Target, path: str) -> None:
+    """Raises WorkerError where there is no case to search on, or no pass to time."""
+    if not target.cases:
+        raise _bad_target(
+            f"cases is empty in {path}; expected at least one tuning case, such as Case(axes=..., dtype=...)"
+        )
+    if all(case.role is not Role.TUNING for case in target.cases):
+        raise _bad_target(f"all cases of {path} are held out; expected at least one tuning case, which is searched on")
+    if not any(mode is not Mode.FULL for mode in target.modes):
+        found = ", ".join(mode.value for mode in target.modes) or "none"
+        raise _bad_target(f"modes of {path} names no pass: found {found}; expected forward, backward or both")
+
+
 def _cost(target: Target, case: Case, mode: Mode) -> Cost:
+    where = f"case {case.name}, mode {mode.value}"
     try:
         cost = target.cost(case, mode)
-    except Exception as error:  # the user's function may fail in any way
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False)
+        told = "; ".join(f"{'.'.join(map(str, each['loc']))} {each['input']!r:.80}: {each['msg']}" for each in problems)
+        raise _bad_target(f"cost fails for {where}: {told}; expected {_EXPECTED_COST}") from error
+    except (Exception, SystemExit) as error:  # the user's function may fail in any way
         raise _bad_target(
-            f"cost fails for case {case.name}, mode {mode.value}: {type(error).__name__}: {error}; mode full is "
-            "forward and backward together, and a mode that is not there is left out of `modes`"
+            f"cost fails for {where}: {type(error).__name__}: {error}; mode full is forward and backward together, and "
+            "a mode that is not there is left out of `modes`"
         ) from error
+    if not isinstance(cost, Cost):
+        raise _bad_target(f"cost returned {type(cost).__name__} for {where}; expected {_EXPECTED_COST}")
+    if cost.bytes_moved > _MOST_BYTES or cost.flops > _MOST_FLOPS:
+        raise _bad_target(
+            f"cost says that {where}, moves {Decimal(cost.bytes_moved):.3g} bytes and does {Decimal(cost.flops):.3g} "
+            "operations: more than an hour of the fastest GPU known; expected those of one call"
+        )
     if case.role is Role.TUNING and not cost.bytes_moved and not cost.flops:
         raise _bad_target(
-            f"cost says that case {case.name}, mode {mode.value}, moves 0 bytes and does 0 operations; expected the "
+            f"cost says that {where}, moves 0 bytes and does 0 operations; expected the "
             "least that must cross device memory, and the operations, as a tuning case is held against the time that "
             "these take"
         )

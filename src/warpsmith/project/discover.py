@@ -70,9 +70,10 @@ def find_target(root: Path, config: ProjectConfig, kernel: str) -> Path:
         return targets[kernel]
     where = ", ".join(config.targets)
     if not targets:
+        misnamed = "".join(f"; {each}" for each in misnamed_told(root, config)[:1])
         raise UsageError(
             f"no target for kernel {kernel!r}: no file of {root} matches {where}; a target is a Python file that "
-            "defines `target = Target(...)`, and warpsmith.yaml says where targets lie"
+            f"defines `target = Target(...)`, and warpsmith.yaml says where targets lie{misnamed}"
         )
     nearest = difflib.get_close_matches(kernel, targets, n=3, cutoff=0.5)
     told = f"nearest: {', '.join(nearest)}" if nearest else f"there are: {', '.join(sorted(targets)[:5])}"
@@ -80,6 +81,18 @@ def find_target(root: Path, config: ProjectConfig, kernel: str) -> Path:
         f"no target for kernel {kernel!r} under {where}; {told} (of {len(targets)})",
         next_command="warpsmith list",
     )
+
+
+def misnamed_told(root: Path, config: ProjectConfig) -> list[str]:
+    """Files that are named as targets are, but for what stands where the kernel's name should."""
+    files = {path for glob in config.targets for path in _matches(root, glob)}
+    return [
+        f"{path.relative_to(root).as_posix()} is no target: a kernel's name is ASCII letters, digits and "
+        f"underscores, no digit first; found {kernel!r}"
+        for path in sorted(files)
+        if path.name.startswith(_TARGET_PREFIX) and path.suffix == ".py" and path.is_file()
+        if not _is_name(kernel := path.stem.removeprefix(_TARGET_PREFIX))
+    ]
 
 
 def _matches(root: Path, glob: str) -> list[Path]:
@@ -93,5 +106,9 @@ def _matches(root: Path, glob: str) -> list[Path]:
 
 
 def _is_target(path: Path, kernel: str) -> bool:
-    named = kernel.isascii() and kernel.isidentifier() and path.stem not in _NOT_TARGETS
+    named = _is_name(kernel) and path.stem not in _NOT_TARGETS
     return named and path.suffix == ".py" and path.is_file()
+
+
+def _is_name(kernel: str) -> bool:
+    return kernel.isascii() and kernel.isidentifier()

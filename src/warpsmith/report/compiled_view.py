@@ -98,7 +98,8 @@ def fit_of(launch: LaunchRecord, capability: tuple[int, int], sm_count: int) -> 
     found = occupancy(launch.compiled, launch.grid, capability, sm_count)
     if found.waves is None:
         return Fit(f"no block fits ({found.limiter})", "none")
-    return Fit(f"{quantities.percent(found.share)} ({found.limiter})", waves_told(found.waves))
+    limit = f" ({found.limiter})" if found.share < 1 else ""
+    return Fit(f"{quantities.percent(found.share)}{limit}", waves_told(found.waves))
 
 
 def waves_told(waves: float) -> str:

@@ -63,6 +63,8 @@ def _ceilings(profile: Profile) -> Iterator[Row]:
         yield fact, f"{quantities.gb_s(ceiling.gb_s)}{kernel}", origin
     for dtype, tflops in device.matmul_tflops.items():
         yield f"matmul ceiling, {dtype.short}", f"{tflops:.0f} TFLOP/s", origin
+    for operands, tflops in device.operand_tflops.items():
+        yield f"matmul ceiling, {operands}", f"{tflops:.0f} TOP/s", origin
 
 
 def _software(profile: Profile) -> Iterator[Row]:

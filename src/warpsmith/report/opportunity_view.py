@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.contracts.profile import PricedOpportunity, Profile
+from warpsmith.contracts.profile import PricedOpportunity, Profile, TouchedOpportunity
 from warpsmith.report import quantities
 
 #: Chosen: so many opportunities stand on the first screen.
@@ -69,31 +69,35 @@ def priced_lines(profile: Profile) -> tuple[PricedLine, ...]:
 
 
 def unpriced_lines(profile: Profile) -> tuple[OpportunityLine, ...]:
-    """What the audit found and nothing tells the worth of: as the recommendations name their lines, then the others.
+    """What the audit found and nothing tells the worth of: by the share of a call's least work that it concerns, where
+    that is known, then as the recommendations name their lines.
 
     What is minor comes after all these, and what is never launched last.
     """
     priced = {each.opportunity for each in profile.opportunities}
     named = [recommendation.lines for recommendation in profile.recommendations]
+    touched = {each.opportunity: each for each in profile.touched}
 
-    def rank(line: OpportunityLine) -> tuple[bool, bool, int]:
+    def rank(line: OpportunityLine) -> tuple[bool, bool, float, int]:
         found = line.opportunity
         first = next((place for place, lines in enumerate(named) if found.line in lines), len(named))
-        return line.launched.never, found.kind in MINOR, first
+        share = touched[found].share if found in touched else 0.0
+        return line.launched.never, found.kind in MINOR, -share, first
 
-    lines = [_line(profile, each) for each in profile.audit.opportunities if each not in priced]
+    lines = [_line(profile, each, touched.get(each)) for each in profile.audit.opportunities if each not in priced]
     return tuple(sorted(lines, key=rank))
 
 
-def _line(profile: Profile, found: Opportunity) -> OpportunityLine:
+def _line(profile: Profile, found: Opportunity, touched: TouchedOpportunity | None = None) -> OpportunityLine:
     launched = launches_of(profile, found)
-    return OpportunityLine(found, f"{profile.source}:{found.line}", f"{found.what}{launched.told}", launched)
+    of = f" (about {touched.share:.0%} of the least work: {touched.basis})" if touched and touched.share else ""
+    return OpportunityLine(found, f"{profile.source}:{found.line}", f"{found.what}{launched.told}{of}", launched)
 
 
 def _priced_line(profile: Profile, priced: PricedOpportunity) -> PricedLine:
     best_case = None
     if priced.case is not None and priced.case_predicted_high is not None:
-        best_case = f"{priced.case_predicted_high:.2f}× at {quantities.case_label(priced.case)}"
+        best_case = f"{quantities.case_label(priced.case)}: up to {priced.case_predicted_high:.2f}×"
     return PricedLine(
         **vars(_line(profile, priced.opportunity)),
         mode=priced.mode,

@@ -51,6 +51,7 @@ def render_profile(profile: Profile) -> str:
         "recommendations": profile_view.recommendation_lines(profile),
         "tells_gain": profile_view.tells_gain(profile),
         "is_open": profile_view.is_open(profile),
+        "why_not_settings": profile_view.why_not_settings(profile),
         "is_unknown": profile_view.is_unknown(profile),
         "above_ceiling": profile_view.ABOVE_CEILING,
         "first_above": profile_view.first_above_ceiling(profile),

@@ -100,14 +100,22 @@ def _concluded(mode: str, text: str) -> str:
 def first_recommendation(profile: Profile) -> Recommendation | None:
     """What to do first. None where nothing promises anything, though the modes were timed."""
     first = next(iter(profile.recommendations), None)
-    if first is None or profile.is_predicted:
-        return first
+    if first is None:
+        return None
+    if profile.is_predicted:  # settings that no knob is for are named for their reason alone
+        return next((each for each in profile.recommendations if each.strategy != "settings" or each.lines), None)
     return next(filter(promises, profile.recommendations), None)
 
 
 def promises(recommendation: Recommendation) -> bool:
     """Whether a gain is predicted that can be seen as it is written, with two decimals."""
     return round(recommendation.predicted_high, 2) > 1
+
+
+def why_not_settings(profile: Profile) -> str | None:
+    """Why no settings can be tried, None where they can."""
+    first = next(iter(profile.recommendations), None)
+    return first.why if first is not None and first.strategy == "settings" and not first.lines else None
 
 
 def is_open(profile: Profile) -> bool:

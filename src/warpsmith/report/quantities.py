@@ -30,7 +30,7 @@ _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def time(milliseconds: float | None) -> str:
-    """As "73.12 µs" below a millisecond, "1.234 ms" from there: four digits or a few more."""
+    """As "73.12 µs" below a millisecond, "1.234 ms" from there, "12.35 s" from ten: four digits or a few more."""
     if milliseconds is None:
         return MISSING
     scale, unit, digits = _time_unit(milliseconds)
@@ -59,6 +59,8 @@ def time_interval(interval: Interval | None) -> str:
 
 
 def _time_unit(milliseconds: float) -> tuple[float, str, int]:
+    if milliseconds >= 10_000:
+        return 1e-3, "s", 2
     if milliseconds >= 1:
         return 1.0, "ms", 3 - sum(milliseconds >= bound for bound in (10, 100, 1000))
     return 1000.0, "µs", 2 if milliseconds < 0.1 else 1

@@ -105,7 +105,9 @@ def _operations(axes: Axes, profile: Profile, found: Sequence[Mark]) -> None:
     device, looks = profile.device, _looks(found)
     best = max(device.copy_ceilings, key=lambda ceiling: ceiling.footprint_bytes)
     tb_s, placed = best.gb_s / 1e3, [m for m in found if m.intensity]
+    named = {m.headroom.operands for m in found}
     roofs = {dtype.short: tflops for dtype, tflops in device.matmul_tflops.items()}
+    roofs |= {operands: tflops for operands, tflops in device.operand_tflops.items() if operands in named}
     intensities = [m.intensity or 0.0 for m in placed] + [tflops / tb_s for tflops in roofs.values()]
     left, right = min(intensities) / 4, max(intensities) * 4
     _roofs(axes, roofs, tb_s, (left, right), measured=device.ceilings_from == MEASURED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import UsageError, WarpsmithError
 from warpsmith.contracts.history import RunSummary
@@ -74,8 +75,10 @@ def _request_fields_if_readable(past: PastRun) -> dict[str, Any]:
 
 
 def _request_fields(workspace: Workspace) -> dict[str, Any]:
+    """Without the goal `full` before a profile is there: a target with one pass has that for a goal."""
     request = read_document(workspace.request, Request)
-    return {"begun": request.created_at, "goal": request.goal}
+    is_settled = request.goal is not Mode.FULL or workspace.profile.is_file()
+    return {"begun": request.created_at, "goal": request.goal if is_settled else None}
 
 
 def _summary(workspace: Workspace, run_id: str, state: RunState) -> RunSummary:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.device import TargetGpu
 from warpsmith.contracts.errors import PreflightError
-from warpsmith.contracts.launch import LaunchRecord
+from warpsmith.contracts.launch import CompiledSettings, LaunchRecord
 from warpsmith.contracts.measurement import CaseCheck, Correctness
 from warpsmith.contracts.mutants import MEAN, ZEROS, MutantCheck
 from warpsmith.contracts.target import TargetSpec
@@ -26,6 +26,7 @@ from warpsmith.measure.worker.protocol import (
     CompileOffline,
     Describe,
     WorkerError,
+    WorkerFailure,
     answer_of,
 )
 from warpsmith.project.snapshot import read_source
@@ -63,6 +64,22 @@ def preflight_files(root: Path, spec: TargetSpec) -> None:
         )
 
 
+def odd_names(spec: TargetSpec, kernel: str) -> list[str]:
+    """What the target calls the kernel and its module, where file names say otherwise. Nothing is refused for it."""
+    told, file = [], spec.target_file
+    if spec.name != kernel:
+        told.append(f"{file} names its target {spec.name!r}; the kernel goes by the file: {kernel!r}")
+    path = PurePosixPath(spec.source).with_suffix("")
+    parts = path.parent.parts if path.name == "__init__" else path.parts
+    named = tuple(spec.module.split("."))
+    if parts[-len(named) :] != named:
+        told.append(
+            f"{file} says that {spec.source} is the module {spec.module!r}, which its path is not: by that name tests "
+            "would see a variant, and relative imports would work"
+        )
+    return told
+
+
 def preflight_source(content: bytes, spec: TargetSpec) -> SourceAudit:
     """What the source says. Raises PreflightError naming file and line where it is no Python."""
     text = decoded(content, spec.source)
@@ -90,31 +107,49 @@ def preflight_without_gpu(root: Path, target_path: Path) -> None:
             question = CompileOffline(target=target, source=source, case=case, mode=mode, gpu=known_gpu("H200"))
             (compiled,) = answer_of(worker, question, CompiledAnswer).compiled
         except WorkerError as error:
-            if spec is not None and error.failure.status not in _OF_THE_TARGET:
+            if spec is not None and not _is_of_the_target(error.failure):
                 return  # what a process without a GPU cannot do says nothing of the target
             raise _unusable(error, target_path) from error
+    refuse_unusable_call(spec, case, mode, compiled)
+
+
+def refuse_unusable_call(spec: TargetSpec, case: Case, mode: Mode, compiled: CompiledSettings) -> None:
+    """Raises PreflightError where the call fails by itself before it launches anything, or launches nothing."""
+    if compiled.failure is not None and compiled.at_fault is not None:
+        file = spec.source if compiled.at_fault == "source" else spec.target_file
+        raise PreflightError(
+            f"{spec.name} cannot be called at {case.name}, {mode.value}: {in_short(compiled.failure)}",
+            next_command=f"edit {shlex.quote(file)}",
+        )
     if compiled.failure is None and not compiled.launches:
         raise _launched_nothing(spec, case, mode)
 
 
 def preflight_without_running(session: Session, spec: TargetSpec, gpu: TargetGpu) -> None:
-    """Target and source load, as far as one call is compiled. Raises PreflightError for what a GPU would not mend."""
+    """Target and source load and are called, as far as one call is compiled. Raises PreflightError for what a GPU would
+    not mend."""
+    case, mode = spec.tuning_cases[0], spec.passes[0]
     try:
-        session.ask(
-            offline_question(session, session.original, spec.tuning_cases[0], spec.passes[0], gpu), CompiledAnswer
-        )
+        (compiled,) = session.ask(offline_question(session, session.original, case, mode, gpu), CompiledAnswer).compiled
     except WorkerError as error:
-        if error.failure.status in _OF_THE_TARGET:
+        if _is_of_the_target(error.failure):
             raise _unusable(error, Path(session.target.path)) from error
+        return
+    refuse_unusable_call(spec, case, mode, compiled)
 
 
 def refuse_uncompilable(session: Session, spec: TargetSpec, gpu: TargetGpu) -> None:
-    """Raises PreflightError, in the compiler's words, where it refuses the source in a pass at every tuning case.
+    """Raises PreflightError where a call fails by itself or launches nothing, and, in the compiler's words, where that
+    refuses the source in a pass at every tuning case.
 
     What the GPU has too little of, or an older triton cannot do, is no fault of the source.
     """
     for mode in spec.passes:
-        refused = [_refusal(session, case, mode, gpu) for case in spec.tuning_cases]
+        compiled = [_compiled(session, case, mode, gpu) for case in spec.tuning_cases]
+        for case, each in zip(spec.tuning_cases, compiled, strict=True):
+            if each is not None:
+                refuse_unusable_call(spec, case, mode, each)
+        refused = [_refusal(each) for each in compiled]
         if refused[0] is not None and all(refused):
             raise PreflightError(
                 f"{spec.source} does not compile for {gpu.name}, {mode.value}: {refused[0]}",
@@ -122,14 +157,26 @@ def refuse_uncompilable(session: Session, spec: TargetSpec, gpu: TargetGpu) -> N
             )
 
 
-def _refusal(session: Session, case: Case, mode: Mode, gpu: TargetGpu) -> str | None:
-    """Why the compiler's front end refuses the source; None where it does not. What was asked before is stored."""
+def _compiled(session: Session, case: Case, mode: Mode, gpu: TargetGpu) -> CompiledSettings | None:
+    """What was asked before is stored; None where there was no answer, which is not waited for again."""
+    question = offline_question(session, session.original, case, mode, gpu)
+    if not session.worker.has_answer_to(question):
+        return None
     try:
-        (compiled,) = session.ask(offline_question(session, session.original, case, mode, gpu), CompiledAnswer).compiled
+        return session.ask(question, CompiledAnswer).compiled[0]
     except WorkerError:
         return None
-    failure = compiled.failure
+
+
+def _refusal(compiled: CompiledSettings | None) -> str | None:
+    """Why the compiler's front end refuses the source; None where it does not."""
+    failure = None if compiled is None else compiled.failure
     return in_short(failure) if failure is not None and failure.startswith(_IN_THE_SOURCE) else None
+
+
+def _is_of_the_target(failure: WorkerFailure) -> bool:
+    """Also what ends its process, or does not end: on tensors without values nothing takes that long."""
+    return failure.status in _OF_THE_TARGET or failure.status == "timeout" or failure.exit_status is not None
 
 
 def _unusable(error: WorkerError, target_path: Path) -> PreflightError:
@@ -154,7 +201,10 @@ def _launches(session: Session, spec: TargetSpec, case: Case, mode: Mode) -> tup
     )
     (compiled,) = session.ask(question, CompiledAnswer).compiled
     if compiled.failure is not None:
-        raise PreflightError(f"{spec.source} fails at {case.name}, {mode.value}: {compiled.failure}")
+        raise PreflightError(
+            f"{spec.source} fails at {case.name}, {mode.value}: {compiled.failure}",
+            next_command=f"edit {shlex.quote(spec.target_file if compiled.at_fault == 'target' else spec.source)}",
+        )
     if not compiled.launches:
         raise _launched_nothing(spec, case, mode)
     return compiled.launches

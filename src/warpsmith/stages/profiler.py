@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from warpsmith.contracts.audit import SourceAudit
-from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import DeviceFacts, TargetGpu
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import OfflineCompilation, Profile
+from warpsmith.contracts.request import Request
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.device.known_gpus import known_gpu, target_gpu_of
 from warpsmith.device.notes import device_notes
@@ -22,6 +22,7 @@ from warpsmith.report.roofline import save_roofline
 from warpsmith.report.tables import baseline_frame, to_csv
 from warpsmith.stages.aiming import bench_in_regime, expect_aim_fits
 from warpsmith.stages.baselines import measure_baselines
+from warpsmith.stages.beginning import settled_goal
 from warpsmith.stages.checkpoints import profile_command
 from warpsmith.stages.counting import count_or_time
 from warpsmith.stages.guarding import guard
@@ -30,6 +31,7 @@ from warpsmith.stages.machine import listed_gpus, software
 from warpsmith.stages.offline import compile_offline
 from warpsmith.stages.prediction import gpu_of
 from warpsmith.stages.preflight import (
+    odd_names,
     preflight_correctness,
     preflight_files,
     preflight_launches,
@@ -51,6 +53,8 @@ def profile(session: Session) -> Profile:
     session.progress.step("pre-flight", 1, of=_steps(session))
     session.progress.note("loading the target")
     spec = session.describe()
+    for odd in odd_names(spec, session.request.kernel):
+        session.progress.note(f"mind: {odd}")
     _settle_goal(session, spec)
     expect_aim_fits(session.request, spec)
     preflight_files(session.root, spec)
@@ -162,22 +166,14 @@ def _steps(session: Session) -> int:
 
 
 def _settle_goal(session: Session, spec: TargetSpec) -> None:
-    """The goal among the target's modes. A kernel without a backward pass has its forward pass for a goal.
-
-    Raises PreflightError for another goal that the target does not have.
-    """
+    """Raises PreflightError for a goal that the target does not have."""
     request = session.request
-    if request.goal in spec.modes:
+    goal = settled_goal(request.goal, spec, _command_anew(request))
+    if goal is request.goal:
         return
-    if request.goal is not Mode.FULL or len(spec.modes) > 1:
-        modes = ", ".join(mode.value for mode in spec.modes)
-        raise PreflightError(
-            f"the goal {request.goal.value} is not among the modes of {spec.name}: {modes}",
-            next_command=f"warpsmith run {request.kernel} --goal {spec.modes[0].value} --fresh",
-        )
-    session.request = request.model_copy(update={"goal": spec.modes[0]})
+    session.request = request.model_copy(update={"goal": goal})
     write_document(session.workspace.request, session.request)
-    session.progress.note(f"{spec.name} has one mode, so the goal is {session.request.goal.value}")
+    session.progress.note(f"{spec.name} has one mode, so the goal is {goal.value}")
 
 
 def _snapshot(session: Session, spec: TargetSpec) -> None:
@@ -186,6 +182,10 @@ def _snapshot(session: Session, spec: TargetSpec) -> None:
     if not snapshot.is_file():
         write_bytes(snapshot, read_source(production))
     if file_sha256(snapshot) != spec.source_sha256:
-        request = session.request
-        again = profile_command(request) if request.predicted else f"warpsmith run {request.kernel}"
-        raise PreflightError(f"{spec.source} has changed since this run began", next_command=f"{again} --fresh")
+        again = _command_anew(session.request)
+        raise PreflightError(f"{spec.source} has changed since this run began", next_command=again)
+
+
+def _command_anew(request: Request) -> str:
+    """What begins such a run afresh, where this one can be begun."""
+    return f"{profile_command(request) if request.predicted else f'warpsmith run {request.kernel}'} --fresh"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -70,7 +71,8 @@ def answering(root: Path, target_path: Path, kernel: str, options: Options, *, t
     """Who answers the questions of a new run. `to_predict`: a profile is wanted, and may be one of nothing measured.
 
     Where no GPU is named to predict for, it is that of the prediction that is there, unless one is begun afresh.
-    Raises Unavailable where nobody does.
+    Raises Unavailable where nobody does, and where a prediction that nobody named a GPU for would take the place of
+    what was measured.
     """
     device = options.device or "auto"
     to_predict = to_predict and device == "auto"
@@ -83,6 +85,8 @@ def answering(root: Path, target_path: Path, kernel: str, options: Options, *, t
                 raise Unavailable(error.message, next_command=f"{ON_A_GPU}: warpsmith run {kernel}") from error
             raise
         require_nvidia()
+        if options.target_gpu is None:
+            _expect_nothing_measured(workspace, error.message)
         gpu = known_gpu(options.target_gpu or _predicted_before(workspace, options) or DEFAULT_GPU)
         return Answering(predicted_for=gpu.name, why=error.message)
     if recording is None:
@@ -96,11 +100,13 @@ def begin(
     options: Options,
     by: Answering = Answering(),
     tell: Callable[[str], None] = lambda text: None,
+    expect_fit: Callable[[Mode, str], None] = lambda goal, again: None,
 ) -> Request:
     """The unfinished run's request, or a new one; a finished run moves to history first, and so does a prediction,
     unless the same would be predicted again. What moves, and why a prediction does, is told.
 
-    `by` is what answers a new run. One that replays is asked what the recorded run was asked.
+    `by` is what answers a new run. One that replays is asked what the recorded run was asked. `expect_fit` raises where
+    nothing could come of the goal that it is handed, with the command that asks again, while all is as it was.
 
     Raises UsageError where the options contradict an unfinished run.
     """
@@ -112,6 +118,9 @@ def begin(
         if (why := _why_not_the_same(workspace, begun, options, by)) is None:
             return begun
     take_back_unproven(workspace)
+    if options.goal is not None or workspace.request.is_file():
+        usual = by.recording.request.goal if by.recording else Mode.FULL
+        expect_fit(options.goal or usual, _again(kernel, options, by))
     what = _told_of(workspace)
     if (past := archive(workspace)) is not None:
         tell(f"{what} is kept in {workspace.relative(past)}" + (f": {why}" if why else ""))
@@ -135,6 +144,24 @@ def begin(
 def is_prediction(workspace: Workspace) -> bool:
     """Whether the run that is there has a profile of nothing that was run, and no more."""
     return workspace.request.is_file() and read_document(workspace.request, Request).predicted
+
+
+def _expect_nothing_measured(workspace: Workspace, why: str) -> None:
+    """Raises Unavailable where a run is there that something was run for, or a recording replayed."""
+    if workspace.request.is_file() and not is_prediction(workspace):
+        run_id, kernel = read_document(workspace.request, Request).run_id, workspace.kernel
+        raise Unavailable(
+            f"{why}; a prediction, which is all that can be had here, would take the place of run {run_id}, which is "
+            "none: name the GPU to predict for, with --fresh, if that is what you want",
+            next_command=f"warpsmith profile {kernel} --target-gpu {DEFAULT_GPU}   (shows its code beside the profile)",
+        )
+
+
+def _again(kernel: str, options: Options, by: Answering) -> str:
+    """The command that asks for the same once more, but for its goal."""
+    named = ["--target-gpu", options.target_gpu] if options.target_gpu else []
+    fresh = ["--fresh"] if options.fresh else []
+    return shlex.join(["warpsmith", "profile" if by.predicted_for else "run", kernel, *named, *fresh])
 
 
 def _predicted_before(workspace: Workspace, options: Options) -> str | None:

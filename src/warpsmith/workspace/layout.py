@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,15 @@ class Workspace:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unwritable(self.directory, error) from error
+
+    def expect_folder(self) -> None:
+        """Raises UsageError where something else stands in the place of the folder that runs write to."""
+        for path in (self.root / FOLDER, Workspace(self.root, self.kernel).directory):
+            if (path.exists() or path.is_symlink()) and not path.is_dir():
+                raise UsageError(
+                    f"{path} is no folder; expected the one that runs write to",
+                    next_command=shlex.join(["mv", str(path), f"{path}.damaged"]),
+                )
 
     def relative(self, path: Path) -> str:
         """A path as it is told to people: from the repository's root, with forward slashes."""

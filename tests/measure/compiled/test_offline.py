@@ -186,19 +186,52 @@ def test_host_code_is_answered_for_the_gpu_that_is_not_there(small: Callable[...
 
 
 @pytest.mark.parametrize(
-    ("body", "failure"),
+    ("body", "failure", "at_fault"),
     [
-        ("raise ValueError('not this shape')", "the call failed: ValueError: not this shape"),
-        ("return scaled(x * float(x.sum()))", "the call reads a tensor's values, and with no GPU there are none: "),
-        ("WARPSMITH_SETTINGS['block'] = 32; return scaled(x)", "a static assertion of the kernel failed: "),
-        ("WARPSMITH_SETTINGS['warps'] = 64; return scaled(x)", "needs more than the GPU has: OutOfResources: "),
+        ("raise ValueError('not this shape')", "the call failed: ValueError: not this shape", "source"),
+        ("raise SystemExit('enough')", "the call failed: SystemExit: enough", "source"),
+        ("WARPSMITH_SETTINGS['warps'] = 3; return scaled(x)", "the call failed: AssertionError: num_warps", "source"),
+        ("scaled(x); raise ValueError('too late')", "the call failed: ValueError: too late", None),
+        (
+            "return scaled(x * float(x.sum()))",
+            "the call reads a tensor's values, and with no GPU there are none: ",
+            None,
+        ),
+        ("x.cpu().numpy(); return scaled(x)", "the call failed: RuntimeError: ", None),
+        ("torch.cuda.get_device_properties(0).clock_rate", "the call failed: AttributeError: ", None),
+        ("WARPSMITH_SETTINGS['block'] = 32; return scaled(x)", "a static assertion of the kernel failed: ", None),
+        ("WARPSMITH_SETTINGS['warps'] = 64; return scaled(x)", "needs more than the GPU has: OutOfResources: ", None),
     ],
 )
-def test_a_call_that_cannot_be_followed_says_why(small: Callable[..., CompileOffline], body: str, failure: str) -> None:
-    found = alone(small(f"def run(x):\n    {body}\n"))
+def test_a_call_that_cannot_be_followed_says_why_and_whose_fault_it_is(
+    small: Callable[..., CompileOffline], body: str, failure: str, at_fault: str | None
+) -> None:
+    found = alone(small(f"import torch\ndef run(x):\n    {body}\n"))
 
     assert found.launches == ()
     assert str(found.failure).startswith(failure)
+    assert found.at_fault == at_fault
+
+
+@pytest.mark.parametrize(
+    ("inputs", "called", "failure"),
+    [
+        ("1 / 0", "run(inputs['x'])", "the inputs cannot be made: ZeroDivisionError: division by zero"),
+        ("sys.exit(3)", "run(inputs['x'])", "the inputs cannot be made: SystemExit: 3"),
+        ("{'x': torch.ones(8, device=device)}", "walk()", "the call failed: AttributeError: module 'small_"),
+    ],
+)
+def test_what_the_target_itself_raises_is_the_targets_fault(
+    small: Callable[..., CompileOffline], tmp_path: Path, inputs: str, called: str, failure: str
+) -> None:
+    asked = small(run_scaled())
+    target = tmp_path / "benchmark_small.py"
+    made = SMALL_TARGET.replace('{"x": torch.randn(1001, device=device, generator=generator)}', inputs)
+    target.write_text("import sys\n" + made.replace('run(inputs["x"])', called))
+    found = alone(question(tmp_path / "small.py", SMALL, target=target, gpu=asked.gpu))
+
+    assert str(found.failure).startswith(failure)
+    assert found.at_fault == "target"
 
 
 def run_scaled(added: str = "") -> str:

@@ -32,6 +32,10 @@ def identify(question: Identify) -> Environment:
     if wish == "die":
         print("my last words", file=sys.stderr, flush=True)
         os._exit(9)
+    if wish == "exit":
+        sys.exit(3)
+    if wish == "vanish":
+        os._exit(3)
     if wish == "hang":
         time.sleep(3600)
     if wish.startswith("tell "):

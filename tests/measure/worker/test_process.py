@@ -69,6 +69,21 @@ def test_a_dead_worker_is_named_with_its_last_words_and_replaced(worker: Process
     assert pid_of(worker) != before
 
 
+def test_code_that_ends_the_process_in_order_is_told_as_what_it_raised(worker: ProcessWorker) -> None:
+    before = pid_of(worker)
+    with pytest.raises(WorkerError) as error:
+        worker.ask(wish("exit"))
+    assert error.value.failure == WorkerFailure(status="runtime_failed", message="SystemExit: 3")
+    assert pid_of(worker) == before
+
+
+def test_code_that_ends_the_process_at_once_is_told_with_its_status(worker: ProcessWorker) -> None:
+    with pytest.raises(WorkerError) as error:
+        worker.ask(wish("vanish"))
+    message = "the worker ended with status 3, by what it ran, while answering 'identify', without a word"
+    assert error.value.failure == WorkerFailure(status="died", message=message, exit_status=3)
+
+
 def test_a_hanging_worker_is_killed_at_its_limit_and_replaced(
     worker: ProcessWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

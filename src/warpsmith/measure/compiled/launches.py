@@ -14,6 +14,7 @@ from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.launch import CompiledSettings
 from warpsmith.contracts.target import Target
+from warpsmith.measure.compiled.fault import fault_of
 from warpsmith.measure.compiled.recording import Facts, Recording, loaded_facts, recording
 from warpsmith.measure.worker.calls import prepared
 from warpsmith.measure.worker.failures import is_sticky
@@ -43,19 +44,23 @@ def record_call(
     seed: int,
     launch: bool,
     facts: Facts = loaded_facts,
+    began: Callable[[Recording], None] = lambda _: None,
 ) -> Recording:
     """One call in a mode, with its launches in order. With `launch` False they are compiled and not run.
 
     Those of the source's jit functions and by its code; where there are none, all. Backward alone leaves out what the
-    forward pass before it launches. Raises what the implementation or the compiler raises.
+    forward pass before it launches. `began` is handed each recording as it begins: of a call that fails, too. Raises
+    what the implementation or the compiler raises.
     """
     one = make_one(target, case, mode, seed=seed, device=device)
     implementation.activate()
     path = implementation.source_path
     # What preparing launches is not asked for, but where nothing is to run, neither may that.
-    with recording(path, launch=launch, facts=facts):
+    with recording(path, launch=launch, facts=facts) as before:
+        began(before)
         call: Callable[[int], Any] = prepared(implementation, mode, [one])
     with recording(path, launch=launch, facts=facts) as seen:
+        began(seen)
         call(0)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -82,15 +87,25 @@ def compile_settings(
     """
     compiled: list[CompiledSettings] = []
     for each in settings:
-        implementation = implementation_of(each)
+        implementation, began = implementation_of(each), list[Recording]()
         try:
-            seen = record_call(implementation, target, case, mode, device=device, seed=seed, launch=launch, facts=facts)
+            seen = record_call(
+                implementation,
+                target,
+                case,
+                mode,
+                device=device,
+                seed=seed,
+                launch=launch,
+                facts=facts,
+                began=began.append,
+            )
         except (WorkerError, torch.OutOfMemoryError):
             raise
-        except Exception as error:  # the compiler and the user's code may fail in any way
+        except (Exception, SystemExit) as error:  # the compiler and the user's code may fail in any way
             if is_sticky(error):
                 raise
-            compiled.append(CompiledSettings(settings=each, failure=_told(error)))
+            compiled.append(_failed(each, error, began, implementation.source_path))
             error.__traceback__ = None  # it holds the failed call's tensors
         else:
             seconds = round(seen.compile_s, 4) if seen.compiled and not seen.from_cache else None
@@ -98,8 +113,15 @@ def compile_settings(
     return tuple(compiled)
 
 
-def _told(error: BaseException) -> str:
+def _failed(
+    settings: Settings, error: BaseException, began: Sequence[Recording], source_path: str | None
+) -> CompiledSettings:
     """What refused, in its own words but for a compiler's long tail."""
-    names = [base.__name__ for base in type(error).__mro__]
-    what = next((_REFUSALS[name] for name in names if name in _REFUSALS), "the call failed")
-    return f"{what}: {type(error).__name__}: {str(error).strip()[:1000]}"
+    refusal = next((_REFUSALS[base.__name__] for base in type(error).__mro__ if base.__name__ in _REFUSALS), None)
+    what = refusal or ("the call failed" if began else "the inputs cannot be made")
+    is_known = refusal is not None or any(recording.launches for recording in began)
+    return CompiledSettings(
+        settings=settings,
+        failure=f"{what}: {type(error).__name__}: {str(error).strip()[:1000]}",
+        at_fault=None if is_known else fault_of(error, source_path),
+    )

@@ -33,6 +33,7 @@ MATMUL_SIZES = {
     DType.FLOAT16: (4096, 6144, 8192),
     DType.FLOAT32: (4096, 6144),
 }
+OPERAND_SIZES = (4096, 8192)
 #: Chosen: calls in a graph at least, over which what its replay takes to start is spread.
 LEAST_COPIES, LEAST_MATMULS = 8, 4
 WARM_UP_REPLAYS, REPLAYS = 3, 15
@@ -69,6 +70,7 @@ def inspect_device(device: torch.device) -> DeviceFacts:
         copy_ceilings=tuple(_copy_ceiling(footprint, device) for footprint in FOOTPRINTS_BYTES),
         matmul_tflops={dtype: _matmul_tflops(dtype, sizes, device) for dtype, sizes in MATMUL_SIZES.items()},
         environment=environment,
+        operand_tflops=_operand_tflops(device),
         measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
 
@@ -148,6 +150,48 @@ def _square_matmul_tflops(dtype: DType, size: int, device: torch.device) -> floa
         torch.randn(size, size, device=device, dtype=torch.float32).to(getattr(torch, dtype.value)) for _ in range(2)
     )
     return round(2 * size**3 / _graph_ms(lambda _: left @ right, 1, LEAST_MATMULS) / 1e9, 1)
+
+
+def _operand_tflops(device: torch.device) -> dict[str, float]:
+    """TOP/s of products of operands of one byte, by torch's name; those that torch has no product for here are left
+    out.
+    """
+    found: dict[str, float] = {}
+    for operands, product in OPERAND_PRODUCTS.items():
+        with contextlib.suppress(RuntimeError, ValueError, AttributeError, NotImplementedError):
+            found[operands] = max(product(size, device) for size in OPERAND_SIZES)
+    return found
+
+
+def _int8_tops(size: int, device: torch.device) -> float:
+    left, right = (torch.randint(-128, 128, (size, size), device=device, dtype=torch.int8) for _ in range(2))
+    return _tops(size, lambda _: torch._int_mm(left, right.t()))
+
+
+def _float8_tops(size: int, device: torch.device) -> float:
+    """The faster of the two ways to sum: what is held against it may sum in either."""
+    left, right = (torch.randn(size, size, device=device).to(torch.float8_e4m3fn) for _ in range(2))
+    scale = torch.ones((), device=device)
+
+    def product(fast: bool) -> Callable[[int], object]:
+        return lambda _: torch._scaled_mm(
+            left, right.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, use_fast_accum=fast
+        )
+
+    return max(_tops(size, product(fast)) for fast in (True, False))
+
+
+#: torch has one product for the two kinds of float8, at the same rate.
+OPERAND_PRODUCTS: dict[str, Callable[[int, torch.device], float]] = {
+    "int8": _int8_tops,
+    "float8_e4m3fn": _float8_tops,
+}
+
+
+def _tops(size: int, product: Callable[[int], object]) -> float:
+    """The first call says whether torch can, before a graph is captured."""
+    product(0)
+    return round(2 * size**3 / _graph_ms(product, 1, LEAST_MATMULS) / 1e9, 1)
 
 
 def _graph_ms(kernel: Callable[[int], object], count: int, least_calls: int) -> float:

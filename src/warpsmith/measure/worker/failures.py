@@ -42,7 +42,7 @@ def told(error: BaseException) -> str:
     failure = classify(error)
     if failure.sticky:
         raise error
-    for each in _chain(error):
+    for each in chain(error):
         each.__traceback__ = None
     return failure.in_short if failure.status == "compile_failed" else failure.in_a_line
 
@@ -58,7 +58,7 @@ def first_cause(error: BaseException) -> BaseException:
 
 
 def classify(error: BaseException) -> WorkerFailure:
-    """The status of an exception that came out of somebody's kernel."""
+    """The status of an exception that came out of somebody's kernel, an attempt to end the process among them."""
     if isinstance(error, WorkerError):
         return error.failure
     if isinstance(error, WrongResult):
@@ -76,10 +76,10 @@ def classify(error: BaseException) -> WorkerFailure:
 
 def is_sticky(error: BaseException) -> bool:
     """Whether it, or an error before it, broke the CUDA context of this process."""
-    return any(phrase in str(each) for each in _chain(error) for phrase in STICKY_ERRORS)
+    return any(phrase in str(each) for each in chain(error) for phrase in STICKY_ERRORS)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def chain(error: BaseException) -> Iterator[BaseException]:
     """The error, and all that it came of or was raised from."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]

@@ -50,7 +50,7 @@ def load_target(path: str) -> Target:
     target = getattr(module, "target", None)
     if not isinstance(target, Target):
         raise _failure("bad_target", f"{path} must define `target = Target(...)`; found {type(target).__name__}")
-    if set(target.modes) != {Mode.FORWARD} and not target.differentiable:
+    if set(target.modes) - {Mode.FORWARD} and not target.differentiable:
         raise _failure(
             "bad_target",
             f"{path} has a pass backward, but `differentiable` names no input: name those whose gradients count, or "
@@ -87,7 +87,7 @@ def load_source(target: Target, source: SourceRef, root: str) -> ModuleType:
     try:
         if package:
             importlib.import_module(package)
-    except Exception as error:  # the user's package may fail in any way
+    except (Exception, SystemExit) as error:  # the user's package may fail in any way
         raise _failure("import_failed", f"package {package}: {type(error).__name__}: {error}") from error
     return _load_file(f"{target.module}_{digest[:12]}", source.path, package=package)
 
@@ -106,7 +106,7 @@ def _load_file(name: str, path: str, *, package: str | None) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the user's code may fail in any way
+    except (Exception, SystemExit) as error:  # the user's code may fail in any way
         del sys.modules[name]
         raise _failure("import_failed", f"{path}: {type(error).__name__}: {error}") from error
     _modules[key] = module

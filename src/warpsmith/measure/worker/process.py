@@ -201,10 +201,11 @@ class ProcessWorker:
     def _died(self, spawned: Spawned, question: AnyQuestion) -> WorkerError:
         self._end(in_order=False)
         code = spawned.process.returncode
-        what = f"the worker ended with status {code}{_signal_named(code)} while answering {question.kind!r}"
-        crashed = code < 0 and code != -signal.SIGKILL
-        message = f"{what}; its last words:\n{self._last_words(crashed)}"
-        return WorkerError(WorkerFailure(status="died", message=message))
+        how = _signal_named(code) if code < 0 else ", by what it ran,"
+        what = f"the worker ended with status {code}{how} while answering {question.kind!r}"
+        words = self._last_words(crashed=code < 0 and code != -signal.SIGKILL)
+        message = f"{what}; its last words:\n{words}" if words else f"{what}, without a word"
+        return WorkerError(WorkerFailure(status="died", message=message, exit_status=code if code >= 0 else None))
 
     def _last_words(self, crashed: bool, count: int = 8) -> str:
         """The end of the log; after a crash, where Python says that it was."""
@@ -248,7 +249,5 @@ def answer_or_failure(worker: Worker, question: AnyQuestion) -> Contract | Worke
 
 def _signal_named(code: int) -> str:
     """The signal that ended a process, as people know it."""
-    if code >= 0:
-        return ""
     by_whom = ", as the kernel sends it where memory runs out" if code == -signal.SIGKILL else ""
     return f" ({signal.Signals(-code).name}{by_whom})"

@@ -207,6 +207,8 @@ class WorkerFailure(Contract):
     message: str
     #: the CUDA context is broken; the worker must be replaced
     sticky: bool = False
+    #: the process ended itself with it, as by os._exit; None where it did not, or a signal ended it
+    exit_status: int | None = None
 
     @property
     def in_a_line(self) -> str:

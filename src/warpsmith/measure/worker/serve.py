@@ -51,7 +51,9 @@ def serve(load: Callable[[], Mapping[str, Callable[[Any], Contract]]]) -> None:
             _reply(replies, "answer", handlers[question.kind](question))
         except WorkerError as error:
             _reply(replies, "failure", error.failure)
-        except Exception as error:  # the worker's edge: whatever the user's code raised becomes a status
+        except (
+            BaseException
+        ) as error:  # the worker's edge: whatever the user's code raised, SystemExit too, is a status
             traceback.print_exc()
             _reply(replies, "failure", classify(error))
 

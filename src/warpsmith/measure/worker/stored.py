@@ -126,7 +126,7 @@ class StoredWorker:
 
     def has_answer_to(self, question: AnyQuestion) -> bool:
         """Whether a stored answer counts, so that asking measures nothing."""
-        return self._stored(question) is not None
+        return self._looked_up(question)[0] is not None
 
     def supply(self, question: AnyQuestion, answer: Contract) -> None:
         """Keeps an answer that holds in today's environment and was got elsewhere, in the place of one that does not
@@ -141,17 +141,22 @@ class StoredWorker:
         return worker
 
     def _stored(self, question: AnyQuestion) -> Contract | WorkerFailure | None:
+        answer, reason = self._looked_up(question)
+        if reason is not None:
+            self._tell(reason)
+        return answer
+
+    def _looked_up(self, question: AnyQuestion) -> tuple[Contract | WorkerFailure | None, str | None]:
+        """The stored answer that counts, or None and, where one is stored, why it does not."""
         record = self.store.get(question.identity)
         if self.recording is not None and question.kind not in OFFLINE_KINDS:
             kept, record = record, self.recording.get(question.identity)
             if record is not None and kept is None:
                 self.store.take_over(record)
         reason = self._unknown() if record is None else self._refusal(question.kind, record)
-        if reason is not None:
-            self._tell(reason)
         if record is None or reason is not None:
-            return None
-        return _answer_in(question.kind, record)
+            return None, reason
+        return _answer_in(question.kind, record), None
 
     def _replayable(self, question: AnyQuestion) -> Answers:
         return self.store if self.recording is None or question.kind in OFFLINE_KINDS else self.recording
