@@ -19,12 +19,12 @@ _UNNEEDED_BY_LIGER = ("peft", "transformers")
 
 def narrowed(benchmark: Path, kernel: str) -> Target:
     """The target of that kernel at its tuning cases alone, without baseline providers."""
-    whole = _whole(benchmark, kernel)
+    whole = whole_target(benchmark, kernel)
     tuning = tuple(case for case in whole.cases if case.role is Role.TUNING)
     return replace(whole, cases=tuning, providers={})
 
 
-def _whole(benchmark: Path, kernel: str) -> Target:
+def whole_target(benchmark: Path, kernel: str) -> Target:
     if kernel in LIGERS:
         for name in _UNNEEDED_BY_LIGER:
             sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python takes it as not installed

@@ -27,6 +27,8 @@ from warpsmith.project.demonstration import copy_repository
 
 #: Where the copy has its targets. Files of the repository, which has none there, cannot be taken for them.
 _TARGETS = "benchmark/profiled"
+#: In the repository.
+AS_PROFILED = Path("benchmark", "profiling", "as_profiled.py")
 #: Chosen: the end of a log says why a command failed.
 _LAST_LINES = 12
 
@@ -68,15 +70,15 @@ class ScratchProject:
 
 
 @contextmanager
-def scratch_project(repository: Path, kernels: Sequence[str]) -> Iterator[ScratchProject]:
-    """A copy that is gone afterwards, whose targets are those kernels."""
+def scratch_project(repository: Path, kernels: Sequence[str], target: Path = AS_PROFILED) -> Iterator[ScratchProject]:
+    """A copy that is gone afterwards, whose targets are those kernels: `target` is the file that each of them is."""
     with tempfile.TemporaryDirectory(prefix="warpsmith-profiles-") as folder:
         root = Path(folder) / "repository"
         config = f"targets: [{_TARGETS}/*.py]\n".encode()
         copy_repository(repository, root, source=FILE_NAME, original=config)
         (root / _TARGETS).mkdir()
         for kernel in kernels:
-            shutil.copy(repository / "benchmark" / "profiling" / "as_profiled.py", root / _TARGETS / f"{kernel}.py")
+            shutil.copy(repository / target, root / _TARGETS / f"{kernel}.py")
         if has_liger := installed_folder() is not None:
             copy_installed(root)
         # Workers are confined and may not write bytecode: without it each would compile all that it imports.

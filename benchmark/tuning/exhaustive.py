@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from tuning.alone import Kernel, launched
 from tuning.claims import CHOSEN, EXHAUSTIVE
 from tuning.kept import Exhausted
 from tuning.tally import Tally
@@ -16,14 +17,18 @@ from warpsmith.contracts.measurement import ORIGINAL, Contender, SourceRef, Timi
 from warpsmith.search.bench import Bench
 from warpsmith.search.tuning.budget import Budget
 from warpsmith.search.tuning.catalogue import Catalogue, Searched, compile_into, originals
+from warpsmith.search.tuning.choices import knobs_to_search
 from warpsmith.search.tuning.constraints import why_not
 from warpsmith.search.tuning.driver import tune
 from warpsmith.search.tuning.space import Space, label
 from warpsmith.search.tuning.values import space_at
+from warpsmith.source.scan import scan
+from warpsmith.source.tunable import make_tunable
 from warpsmith.verdict.statistics import median_ms
 
-#: The interval of every setting is brought to ±0.25%, as the usual comparison's is.
-EVERY = TimingPlan()
+#: The interval of every setting is brought to ±0.25%, as the usual comparison's is, at fewer placements: capturing
+#: hundreds of graphs anew takes far longer than running them.
+EVERY = TimingPlan(rounds_a_placement=4)
 #: The best few of both, side by side.
 LAST = TimingPlan(rounds=32, most_rounds=64)
 #: Chosen: a comparison holds a graph of each contender.
@@ -42,6 +47,18 @@ class Place:
     knobs: Sequence[Knob]
     mode: Mode
     case: Case
+
+
+def place_of(kernel: Kernel, mode: Mode, case: str) -> Place:
+    """The jit function that the pass spends its launches on, with all its knobs. Raises PreflightError, WorkerError."""
+    bench = kernel.bench
+    functions = [jit_function for each, jit_function in launched(kernel) if each is mode]
+    if len(functions) != 1:
+        found = ", ".join(functions) or "none"
+        raise PreflightError(f"{kernel.name} {mode.value}: expected one jit function that is launched, found {found}")
+    knobs, _ = knobs_to_search(scan(kernel.text).knobs, functions[0], frozenset())
+    tunable = bench.keep(f"tunable_{functions[0]}", make_tunable(kernel.text, knobs))
+    return Place(kernel.name, kernel.of, tunable, knobs, mode, bench.spec.case(case))
 
 
 def compare_searches(bench: Bench, place: Place, tell: Callable[[str], None]) -> Exhausted:

@@ -30,13 +30,13 @@ class KeptReading(Contract):
 
 
 class SweptPass(Contract):
-    """The sweep of one jit function in one pass. `device_time_ms` is what was timed in all, by the samples."""
+    """The search of one jit function in one pass. `planned_ms` is the length of all blocks that were asked for."""
 
     mode: Mode
     jit_function: str
     knobs: tuple[str, ...]
     inert: tuple[str, ...]
-    device_time_ms: float
+    planned_ms: float
     stopped: str | None
     readings: tuple[KeptReading, ...]
 
@@ -44,9 +44,9 @@ class SweptPass(Contract):
 class Tuned(Document):
     """One kernel whose launch settings were tuned, and the judgement on the variant; nothing else was changed.
 
-    `of` is the package the kernel is from, `elapsed_s` what it took in all. `timings` are the original beside the
-    variant, from which the verdict can be made anew. Where no settings were better there is no variant, and `detail`
-    says so.
+    `of` is the package the kernel is from, `elapsed_s` what it took in all, `device_time_ms` what the searches timed,
+    by their samples. `timings` are the original beside the variant, from which the verdict can be made anew. Where no
+    settings were better there is no variant, and `detail` says so.
     """
 
     kernel: str
@@ -59,6 +59,7 @@ class Tuned(Document):
     changes: tuple[str, ...] = ()
     learnings: tuple[str, ...] = ()
     diff: str = ""
+    device_time_ms: float = 0.0
     passes: tuple[SweptPass, ...] = ()
     verdict: Verdict | None = None
     timings: tuple[Timing, ...] = ()

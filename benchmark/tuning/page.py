@@ -9,7 +9,7 @@ from tuning.kept import Exhausted, SweptPass, Tuned
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.verdict import CaseSpeedup
 from warpsmith.report import quantities
-from warpsmith.search.space import label
+from warpsmith.search.tuning.space import label
 from warpsmith.verdict.statistics import median_ms
 
 #: A row of a table.
@@ -54,7 +54,7 @@ Found by hand, with nothing else changed ([known_gains.json](known_gains.json)),
 {_table(KERNEL_HEAD, map(_kernel, kernels.values()))}
 
 *Forward* and *backward* have the least and the greatest speed-up over the tuning cases. *Settings tried* are those that
-were timed, of all that were thought of, over the cases. *Device time* is what the sweep timed, *took* is all of it:
+were timed, of all that were thought of, over the cases. *Device time* is what the searches timed, *took* is all of it:
 compiling, gate and judgement too.
 
 {_changes(kernels.values())}
@@ -105,7 +105,7 @@ def _kernel(tuned: Tuned) -> Cells:
         _range(tuned, "forward"),
         _range(tuned, "backward"),
         f"{timed} of {sum(len(swept.readings) for swept in tuned.passes)}",
-        quantities.time(sum(swept.device_time_ms for swept in tuned.passes)),
+        _time(tuned.device_time_ms),
         f"{tuned.elapsed_s:.0f} s",
     )
 

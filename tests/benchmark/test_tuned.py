@@ -17,7 +17,10 @@ from warpsmith.workspace.documents import read_document
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmark"))
+sys.path.insert(0, str(ROOT / "tests" / "stages"))
 
+from simulated_run import Run, make_repository  # noqa: E402
+from tuning.alone import Kernel, kernel_of, tune_alone  # noqa: E402
 from tuning.claims import (  # noqa: E402
     CHOSEN,
     EXHAUSTIVE,
@@ -26,6 +29,7 @@ from tuning.claims import (  # noqa: E402
     known_gains_found,
     none_slower,
 )
+from tuning.exhaustive import compare_searches, place_of  # noqa: E402
 from tuning.kept import Exhausted, SweptPass, Tuned, exhausted_path, tuned_path, write_kept  # noqa: E402
 from tuning.summary import write_summary  # noqa: E402
 from tuning.tally import Tally, device_time_ms  # noqa: E402
@@ -140,7 +144,7 @@ def test_device_time_is_of_every_sample_and_call() -> None:
 
 def test_the_page_tells_what_was_found_beside_what_is_known(device: DeviceFacts, tmp_path: Path) -> None:
     swept = SweptPass(
-        mode=Mode.FORWARD, jit_function="_kernel", knobs=("_kernel.num_warps",), inert=(), device_time_ms=12.0,
+        mode=Mode.FORWARD, jit_function="_kernel", knobs=("_kernel.num_warps",), inert=(), planned_ms=12.0,
         stopped="the device time that was allowed is spent", readings=(),
     )  # fmt: skip
     kept = tuned(device, speedup(GEGLU, 1.25)).model_copy(update={"passes": (swept,)})
@@ -159,3 +163,34 @@ def test_the_page_tells_what_was_found_beside_what_is_known(device: DeviceFacts,
 def test_nothing_tuned_makes_no_page(tmp_path: Path) -> None:
     assert not write_summary(tmp_path, ("liger_geglu",))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """The library's rms_norm on a simulated GPU, which is faster with other warps and programs backward."""
+    monkeypatch.setenv("WARPSMITH_CACHE", str(tmp_path / "cache"))
+    return kernel_of(Run.begin(make_repository(tmp_path / "repository")).session(), "warpsmith 0.1")
+
+
+def test_a_kernel_is_tuned_by_settings_alone_and_judged_at_every_case_and_pass(kernel: Kernel) -> None:
+    found = tune_alone(kernel)
+
+    assert found.verdict is not None and found.verdict.outcome is Outcome.ACCEPTED
+    assert {(each.case, each.mode) for each in found.verdict.cases} == {
+        (case.name, mode) for case in kernel.bench.spec.cases for mode in kernel.bench.spec.modes
+    }
+    assert "+_RMS_NORM_BACKWARD_SETTINGS" in found.diff
+    assert "-        dw_partial = torch.zeros" not in found.diff  # settings, and nothing else
+    assert {swept.mode for swept in found.passes} == {Mode.FORWARD, Mode.BACKWARD}
+    assert found.device_time_ms > 0
+
+
+def test_the_search_finds_what_the_exhaustive_one_does_in_the_same_space(kernel: Kernel) -> None:
+    case = kernel.bench.spec.tuning_cases[0].name
+    found = compare_searches(kernel.bench, place_of(kernel, Mode.BACKWARD, case), lambda text: None)
+
+    assert as_good_as_exhaustive([found]).holds
+    assert found.n_settings >= found.n_runnable > found.n_distinct > 1
+    assert found.search_device_time_ms < found.exhaustive_device_time_ms
+    timed = {block.contender for timing in found.timings for block in timing.blocks}
+    assert len(timed) == found.n_runnable

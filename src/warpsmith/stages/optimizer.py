@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Profile, Recommendation
 from warpsmith.contracts.result import SearchResult
 from warpsmith.contracts.variant import Variant, VariantStatus
-from warpsmith.contracts.verdict import Outcome, TargetResult, Verdict
+from warpsmith.contracts.verdict import TargetResult
 from warpsmith.diagnose.grounds import basis_of, evidence_for
 from warpsmith.measure.worker.protocol import WorkerError
 from warpsmith.project.apply import with_line_endings_of
@@ -22,16 +21,16 @@ from warpsmith.project.snapshot import expect_sha256, file_sha256
 from warpsmith.report.pages import render_comparison
 from warpsmith.search.bench import Bench
 from warpsmith.search.strategies import CATALOGUE
-from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal, narrow
+from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
 from warpsmith.search.strategies.settings import SettingsSweep
-from warpsmith.search.table import narrowed, row_count
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.encoding import encoded
 from warpsmith.source.scan import scan
 from warpsmith.stages.aiming import bench_in_regime, original_target
 from warpsmith.stages.checkpoints import OPTIMIZED, expect_source_unchanged
 from warpsmith.stages.examining import reproducible
-from warpsmith.stages.judge import Judgement, judge, time_copy
+from warpsmith.stages.judge import Judgement, time_copy
+from warpsmith.stages.narrowing import judge_proposal
 from warpsmith.stages.notebook import Notebook, learnings_of, lessons
 from warpsmith.stages.rules import Rules, Standing
 from warpsmith.stages.session import Session, source_ref, text_of
@@ -186,52 +185,25 @@ def _try(search: Search, recommendation: Recommendation) -> None:
         _finish(search, variant, Judgement(VariantStatus.FAILED, str(error)), None)
         return
     search.inert |= {knob.id for sweep in proposal.sweeps for knob in sweep.inert_knobs}
-    judgement = _judge(search, variant, proposal)
-    if judgement.verdict is not None and judgement.verdict.outcome is Outcome.MIXED and proposal.tables:
-        proposal, judgement = _narrow_and_judge(search, variant, proposal, judgement)
+    proposal, judgement = judge_proposal(
+        search.bench, search.rules, search.notebook.original_text, proposal, lambda each: _placed(search, variant, each)
+    )
     _finish(search, variant, judgement, proposal)
 
 
-def _judge(search: Search, variant: Variant, proposal: Proposal) -> Judgement:
+def _placed(search: Search, variant: Variant, proposal: Proposal) -> Standing:
+    """The proposal as the file of its variant."""
     path = search.session.workspace.variant(variant.number)
     original = search.session.workspace.original.read_bytes()
     write_bytes(path, with_line_endings_of(original, encoded(proposal.source, original)))
     best = search.best
-    standing = Standing(
+    return Standing(
         name=f"v{variant.number}",
         source=source_ref(path),
         text=proposal.source,
         best_name=f"v{best.number}" if best else None,
         best_source=source_ref(search.session.workspace.variant(best.number)) if best else None,
     )
-    return judge(search.bench, standing, search.rules, search.notebook.original_text)
-
-
-def _narrow_and_judge(
-    search: Search, variant: Variant, proposal: Proposal, judgement: Judgement
-) -> tuple[Proposal, Judgement]:
-    """The table without the bands where a case was slower, judged again."""
-    assert judgement.verdict is not None
-    spec, tables = search.bench.spec, list(proposal.tables)
-    modes = {knob.jit_function: sweep.mode for sweep in proposal.sweeps for knob in sweep.knobs}
-    for found in judgement.verdict.cases:
-        if found.regressed:
-            case = spec.case(found.case)
-            shape = case.axes[spec.plot_axis], row_count(case, spec.plot_axis)
-            at_fault = _passes_at_fault(judgement.verdict, found.case)
-            tables = [narrowed(t, *shape) if modes[t.jit_function] in at_fault else t for t in tables]
-    tables = [table for table in tables if table.bands]
-    if not tables or tables == list(proposal.tables):
-        return proposal, judgement
-    search.session.progress.note(f"v{variant.number}: mixed; judged again without the bands that were slower")
-    proposal = narrow(proposal, tables)
-    return proposal, _judge(search, variant, proposal)
-
-
-def _passes_at_fault(verdict: Verdict, case: str) -> set[Mode]:
-    """The passes that are slower at a case that regressed; every pass where none is slower by itself."""
-    passes = {c.mode: c.speedup.value for c in verdict.cases if c.case == case and c.mode is not Mode.FULL}
-    return {mode for mode, speedup in passes.items() if speedup < 1} or set(Mode)
 
 
 def _finish(search: Search, variant: Variant, judgement: Judgement, proposal: Proposal | None) -> None:

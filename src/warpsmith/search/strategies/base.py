@@ -11,6 +11,7 @@ from warpsmith.contracts.base import Settings
 from warpsmith.contracts.profile import Profile
 from warpsmith.search.bench import Bench
 from warpsmith.search.sweep import Sweep
+from warpsmith.search.tuning.results import Tuning
 from warpsmith.source.scan import scan
 from warpsmith.source.table import SettingsTable, write_table
 
@@ -31,6 +32,7 @@ class Proposal:
     changes: tuple[str, ...]
     chosen_settings: dict[str, Settings] = field(default_factory=dict)
     sweeps: tuple[Sweep, ...] = ()
+    tunings: tuple[Tuning, ...] = ()
     tables: tuple[SettingsTable, ...] = ()
     table_base: str = ""
     learnings: tuple[str, ...] = ()

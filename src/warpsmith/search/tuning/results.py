@@ -28,8 +28,8 @@ class Reading:
     binary: str | None
     time_ms: float | None
     final: bool
-    rung: int
-    note: str
+    rung: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True)

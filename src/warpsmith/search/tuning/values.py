@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from warpsmith.contracts.audit import Knob, KnobKind
+from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.errors import Unavailable
 from warpsmith.contracts.launch import LaunchRecord
@@ -16,7 +16,7 @@ from warpsmith.search.tuning.space import HOST_ONLY, Axis, Space, Value
 
 #: Chosen. num_warps: all that a CUDA block allows (32 × 32 threads). Programs a SM: doubling, to where a block of 128
 #: threads fills an SM's 2048.
-_BY_KIND: dict[KnobKind, tuple[int, ...]] = {
+BY_KIND: dict[KnobKind, tuple[int, ...]] = {
     KnobKind.NUM_WARPS: (1, 2, 4, 8, 16, 32),
     KnobKind.NUM_STAGES: (1, 2, 3, 4, 5),
     KnobKind.LOOP_STAGES: (1, 2, 3, 4),
@@ -35,7 +35,7 @@ _MORE_BLOCKS = (1, 2)
 #: Chosen: below this everything spills.
 _LEAST_REGISTERS = 24
 
-KINDS = frozenset({*_BY_KIND, KnobKind.BLOCK_TILING, KnobKind.MAXNREG, KnobKind.PROGRAMS})
+KINDS = frozenset({*BY_KIND, KnobKind.BLOCK_TILING, KnobKind.MAXNREG, KnobKind.PROGRAMS})
 
 
 def searchable(knobs: Iterable[Knob], jit_functions: Iterable[str]) -> tuple[Knob, ...]:
@@ -73,6 +73,9 @@ def _axis(knob: Knob, launches: Sequence[LaunchRecord], device: DeviceFacts) -> 
         return None
     own = own_value(knob, launch)
     tried = {*_tried(knob, own, launch, device), *knob.listed}
+    if knob.origin is KnobOrigin.AUTOTUNE and knob.kind is KnobKind.BLOCK_TILING and knob.listed:
+        # Host code may size a buffer by the least or the greatest block that the configs list.
+        tried = {value for value in tried if min(knob.listed) <= value <= max(knob.listed)}
     in_order = sorted(tried - {own} if own is not None else tried)
     place = own if own is not None else _place_of_unknown(knob, launch)
     index = sum(value < place for value in in_order)
@@ -106,7 +109,7 @@ def _tried(knob: Knob, own: Value, launch: LaunchRecord, device: DeviceFacts) ->
         return _register_caps(launch, device)
     if knob.kind is KnobKind.BLOCK_TILING:
         return _blocks(own, _LEAST_DOT_TILE if multiplies_matrices(launch) else 1)
-    return _BY_KIND[knob.kind]
+    return BY_KIND[knob.kind]
 
 
 def _blocks(own: Value, least: int) -> list[int]:
