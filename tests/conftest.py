@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def import_path() -> Iterator[None]:
+    """Loading a target puts its root on the path: what one test loads is found by no other."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
 
 
 def pytest_collection_finish() -> None:

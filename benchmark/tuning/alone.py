@@ -20,7 +20,7 @@ from warpsmith.project.snapshot import read_source
 from warpsmith.report.diff import unified_diff
 from warpsmith.search.bench import Bench
 from warpsmith.search.strategies.base import Inapplicable, Proposal
-from warpsmith.search.strategies.settings import tuned
+from warpsmith.search.strategies.tuned import tuned
 from warpsmith.search.tuning.catalogue import Searched, originals
 from warpsmith.search.tuning.results import Tuning
 from warpsmith.source.encoding import encoded

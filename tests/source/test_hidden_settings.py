@@ -224,9 +224,8 @@ TABLE = SettingsTable(
     sm_count=132,
     itemsize=2,
     tensor="x",
-    width_variable="n",
-    rows_variable="m",
-    bands=(Band(width=(1, 4096), rows=(1, 8), settings={"BLOCK": 32, "num_warps": 2}),),
+    axes=("n", "m"),
+    bands=(Band(ranges=((1, 4096), (1, 8)), settings={"BLOCK": 32, "num_warps": 2}),),
 )
 
 

@@ -191,9 +191,8 @@ def test_a_table_replaces_the_number_of_programs(machine: Any, tensor: Any) -> N
         sm_count=132,
         itemsize=2,
         tensor="x",
-        width_variable="n_cols",
-        rows_variable="n_rows",
-        bands=(Band(width=(1, 64), rows=(1, 2000), settings={"programs": 264}),),
+        axes=("n_cols", "n_rows"),
+        bands=(Band(ranges=((1, 64), (1, 2000)), settings={"programs": 264}),),
     )
     written = write_table(text, scan(text), [table])
 

@@ -140,9 +140,8 @@ def test_a_table_of_one_kernel_leaves_the_other_as_it_was(machine: Any, tensor: 
         sm_count=132,
         itemsize=2,
         tensor="x",
-        width_variable="n",
-        rows_variable="m",
-        bands=(Band(width=(1, 4096), rows=(1, 8), settings={"BLOCK": 32, "num_warps": 1, "num_stages": 2}),),
+        axes=("n", "m"),
+        bands=(Band(ranges=((1, 4096), (1, 8)), settings={"BLOCK": 32, "num_warps": 1, "num_stages": 2}),),
     )
     written = write_table(source, scan(source), [table])
 

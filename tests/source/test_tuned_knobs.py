@@ -230,9 +230,8 @@ def test_a_table_in_the_host_code_cannot_give_what_the_configs_set() -> None:
         sm_count=132,
         itemsize=2,
         tensor="x",
-        width_variable="n",
-        rows_variable="n",
-        bands=(Band(width=(1, 8), rows=(1, 8), settings={"num_warps": 8}),),
+        axes=("n", "n"),
+        bands=(Band(ranges=((1, 8), (1, 8)), settings={"num_warps": 8}),),
     )
 
     with pytest.raises(NotApplicable, match=r"line 26: _sum_kernel.num_warps is set by the configs .* add configs"):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from kernels import matrix_product, narrow_valley, needle, row_kernel, rugged_product, two_basins
 from landscapes import (
     KERNEL,
     TUNABLE,
@@ -20,6 +19,7 @@ from landscapes import (
     exhaustive_ms,
     knob,
 )
+from searched_kernels import matrix_product, narrow_valley, needle, row_kernel, rugged_product, two_basins
 from simulated_gpu import ENVIRONMENT
 
 from warpsmith.contracts.audit import KnobKind

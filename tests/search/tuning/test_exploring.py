@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kernels import narrow_valley, two_basins
 from landscapes import TUNABLE, Arithmetic, Landscape, bench_of, exhaustive_best_us
+from searched_kernels import narrow_valley, two_basins
 
 from warpsmith.contracts.case import Mode
 from warpsmith.search.tuning.budget import Budget

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernels import matrix_product, row_kernel
 from landscapes import KERNEL, TUNABLE, Arithmetic, Landscape, Values, bench_of, case_of, knob
+from searched_kernels import matrix_product, row_kernel
 
 from warpsmith.contracts.audit import KnobKind
 from warpsmith.contracts.base import Settings

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from kernels import matrix_product, row_kernel
 from landscapes import KERNEL, Landscape, case_of, knob, space_of
+from searched_kernels import matrix_product, row_kernel
 from simulated_gpu import DEVICE
 
 from warpsmith.contracts.audit import Knob, KnobKind
