@@ -18,10 +18,10 @@ from warpsmith.search.space import sweepable
 from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
 from warpsmith.search.sweep import Sweep, sweep
 from warpsmith.search.table import NoTable, settings_table
-from warpsmith.search.tuning.space import label
+from warpsmith.search.tuning.writing import told
 from warpsmith.source.rewrites import NotApplicable
 from warpsmith.source.scan import scan
-from warpsmith.source.table import Band, SettingsTable, without_settings, write_table
+from warpsmith.source.table import SettingsTable, without_settings, write_table
 from warpsmith.source.tunable import make_tunable
 
 
@@ -72,7 +72,7 @@ def swept(ground: Ground, source: str, only: Collection[str] | None = None) -> P
         raise Inapplicable("; ".join([*learnings, str(reason)])) from reason
     return Proposal(
         source=written,
-        changes=tuple(_told(table) for table in tables),
+        changes=tuple(told(table) for table in tables),
         chosen_settings=_chosen(sweeps),
         sweeps=tuple(sweeps),
         tables=tuple(tables),
@@ -117,12 +117,3 @@ def _chosen(sweeps: list[Sweep]) -> dict[str, Settings]:
         for case_sweep in (c for c in found.cases if c.finalists):
             chosen.setdefault(case_sweep.case.name, {}).update(case_sweep.best[0])
     return chosen
-
-
-def _told(table: SettingsTable) -> str:
-    return f"{table.host_function}: {'; '.join(_band_told(table, band) for band in table.bands)}"
-
-
-def _band_told(table: SettingsTable, band: Band) -> str:
-    ranges = [f"{axis} {low} to {high}" for axis, (low, high) in zip(table.axes, band.ranges, strict=True)]
-    return f"{', '.join(ranges) or 'every size'}: {label(band.settings)}"
