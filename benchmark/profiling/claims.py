@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from claiming import Claim
 
 from profiling.gains import FACTOR, Grid, predictions
 from profiling.kept import Kept
@@ -18,19 +19,6 @@ from warpsmith.verdict.statistics import geometric_mean
 MISFIT = 1.2
 #: Of the measured ceiling: at this share or above it a kernel is near its peak, whatever a profiler says.
 NEAR_PEAK = 0.90
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What was asked, how many it was asked of, and in a line each those of which it is not so."""
-
-    asked: str
-    found: str
-    failing: tuple[str, ...]
-
-    @property
-    def holds(self) -> bool:
-        return not self.failing
 
 
 def claims(kept: Sequence[Kept], grid: Grid) -> tuple[Claim, ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from profiling.claims import Claim, misfits
+from claiming import Cells, Claim, claims_told, table
+
+from profiling.claims import misfits
 from profiling.gains import Compared, Grid, Prediction, at_every_shape, predictions
 from profiling.kept import Kept
 from profiling.telling import WORTH_TELLING, repeated
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 #: Of a pass without an opportunity that is worth telling.
 NONE = f"none above {WORTH_TELLING:.1%}"
 BEST_HEAD = ("kernel", "opportunity", "at", "predicted at most", "best measured", "one over the other")
-#: A row of a table.
-Cells = Sequence[str]
 
 
 def page(kept: Sequence[Kept], found: Sequence[Row], asked: Sequence[Claim], grid: Grid, missing: Sequence[str]) -> str:
@@ -42,9 +42,9 @@ logits.
 {_missing(missing)}
 ## What must hold
 
-{_claims(asked)}
+{claims_told(asked)}
 
-{_table(BEST_HEAD, _gains(kept, grid))}
+{table(BEST_HEAD, _gains(kept, grid))}
 
 The last of these claims is no test of the rules on new data: the figures that it compares are those that the rules were
 fitted on. The rules of the program count and of a fill's speed were made on Liger's RMSNorm and LayerNorm backward
@@ -57,7 +57,7 @@ At each shape of the grid that was profiled, what is predicted and what was meas
 that were tried; a loss is below 0. A rule that predicts none is right where more programs lose, but no rule predicts a
 loss. Where they disagree on whether there is anything to win, the last column says so.
 
-{_table(("kernel", "opportunity", "at", "predicted", "measured", "agree"), _at_every_shape(kept, grid))}
+{table(("kernel", "opportunity", "at", "predicted", "measured", "agree"), _at_every_shape(kept, grid))}
 
 The gain of that change alone in a call of Liger's RMSNorm backward pass, measured before with nothing else changed
 ([measured_gains.json](measured_gains.json); {grid.told}). The path in place was not measured itself: an output that is
@@ -75,14 +75,14 @@ that is above {WORTH_TELLING:.1%}.
 {_repeated(kept)}
 ![share of the ceiling by kernel and pass, coloured by class](profiles.png)
 
-{_table(("kernel", "pass", "class", "of the ceiling", "headroom", "ncu's rule", "opportunities"), map(_pass, found))}
+{table(("kernel", "pass", "class", "of the ceiling", "headroom", "ncu's rule", "opportunities"), map(_pass, found))}
 
 {_unknown(kept)}{_alone(kept)}
 ## What to do first
 
 Settings are {SETTINGS_MEANS}.
 
-{_table(("kernel", "goal", "first", "predicted", "why"), map(_first, kept))}
+{table(("kernel", "goal", "first", "predicted", "why"), map(_first, kept))}
 
 ## Where ncu's rule says something else
 
@@ -103,14 +103,6 @@ traffic is in no call of a user, so judge these kernels by full.
 
 def _missing(missing: Sequence[str]) -> str:
     return f"\nNot profiled: {', '.join(missing)}.\n" if missing else ""
-
-
-def _claims(asked: Sequence[Claim]) -> str:
-    lines: list[str] = []
-    for claim in asked:
-        lines.append(f"- {claim.asked}: **{'yes' if claim.holds else 'no'}** ({claim.found}).")
-        lines += [f"  - {quantities.cell(each)}" for each in claim.failing]
-    return "\n".join(lines)
 
 
 def _gains(kept: Sequence[Kept], grid: Grid) -> list[Cells]:
@@ -213,8 +205,3 @@ def _disagreements(found: Sequence[Row]) -> str:
         if row.by_ncu not in (None, row.bottleneck)
     ]
     return "\n".join(lines) or "Nowhere."
-
-
-def _table(head: Cells, rows: Sequence[Cells] | map[Cells]) -> str:
-    lines = [head, ["---"] * len(head), *(list(map(quantities.cell, row)) for row in rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

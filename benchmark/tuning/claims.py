@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from claiming import Claim
+
 from tuning.kept import Exhausted, Tuned
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import ORIGINAL
@@ -37,19 +39,6 @@ class KnownGain:
     @property
     def speedup(self) -> float:
         return self.before_us / self.after_us
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What was asked, what it was asked of, and in a line each those of which it is not so."""
-
-    asked: str
-    found: str
-    failing: tuple[str, ...]
-
-    @property
-    def holds(self) -> bool:
-        return not self.failing
 
 
 def known_gains(path: Path = KNOWN) -> tuple[KnownGain, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tuning.claims import CHOSEN, Claim, KnownGain, found_at, loss_of, part_of
+from claiming import Cells, Claim, claims_told, table
+
+from tuning.claims import CHOSEN, KnownGain, found_at, loss_of, part_of
 from tuning.kept import Exhausted, SweptPass, Tuned
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.verdict import CaseSpeedup
@@ -12,8 +14,6 @@ from warpsmith.report import quantities
 from warpsmith.search.tuning.space import label
 from warpsmith.verdict.statistics import median_ms
 
-#: A row of a table.
-Cells = Sequence[str]
 KERNEL_HEAD = ("kernel", "verdict", "goal", "forward", "backward", "settings tried", "device time", "took")
 COMPARISON_HEAD = (
     "kernel", "pass", "case", "settings", "original", "exhaustive", "search", "behind by", "of its device time",
@@ -39,19 +39,19 @@ its held-out cases. Every raw sample is beside this page.
 {_missing(missing)}
 ## What must hold
 
-{_claims(asked)}
+{claims_told(asked)}
 
 ## Gains that are known
 
 Found by hand, with nothing else changed ([known_gains.json](known_gains.json)), and found here.
 
-{_table(("kernel", "pass", "case", "by hand", "", "found", ""), _known(kernels, known))}
+{table(("kernel", "pass", "case", "by hand", "", "found", ""), _known(kernels, known))}
 
 ## Kernels
 
 ![speed-up by kernel, pass and case, with the gains that are known](tuned.png)
 
-{_table(KERNEL_HEAD, map(_kernel, kernels.values()))}
+{table(KERNEL_HEAD, map(_kernel, kernels.values()))}
 
 *Forward* and *backward* have the least and the greatest speed-up over the tuning cases. *Settings tried* are those that
 were timed, of all that were thought of, over the cases. *Device time* is what the searches timed, *took* is all of it:
@@ -64,20 +64,12 @@ compiling, gate and judgement too.
 Every setting that runs, each timed to 0.25%, settings of identical machine code not grouped; then both choices and the
 original side by side. The device time is that of all samples.
 
-{_table(COMPARISON_HEAD, map(_comparison, comparisons))}
+{table(COMPARISON_HEAD, map(_comparison, comparisons))}
 """
 
 
 def _missing(missing: Sequence[str]) -> str:
     return f"\nNot tuned: {', '.join(missing)}.\n" if missing else ""
-
-
-def _claims(asked: Sequence[Claim]) -> str:
-    lines: list[str] = []
-    for claim in asked:
-        lines.append(f"- {claim.asked}: **{'yes' if claim.holds else 'no'}** ({claim.found}).")
-        lines += [f"  - {quantities.cell(each)}" for each in claim.failing]
-    return "\n".join(lines)
 
 
 def _known(kernels: Mapping[str, Tuned], known: Sequence[KnownGain]) -> Iterable[Cells]:
@@ -146,8 +138,3 @@ def _comparison(each: Exhausted) -> Cells:
         f"{loss_of(each):.1%}",
         f"{part_of(each):.0%} ({_time(each.search_device_time_ms)} of {_time(each.exhaustive_device_time_ms)})",
     )
-
-
-def _table(head: Cells, rows: Iterable[Cells]) -> str:
-    lines = [head, ["---"] * len(head), *(list(map(quantities.cell, row)) for row in rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -13,7 +13,9 @@ from warpsmith.search.tuning.axes import Axis
 from warpsmith.search.tuning.bands import bands
 from warpsmith.search.tuning.cover import contains, overlap
 from warpsmith.search.tuning.narrowing import narrowed
-from warpsmith.search.tuning.points import ORIGINAL, TOLERANCE, Cell, Key, Point, cells_of
+from warpsmith.search.tuning.points import TOLERANCE, Cell, Point, cells_of
+from warpsmith.search.tuning.space import ORIGINAL_KEY as ORIGINAL
+from warpsmith.search.tuning.space import Key
 from warpsmith.source.table import Band, Basis, SettingsTable
 from warpsmith.source.table_text import Ranges
 

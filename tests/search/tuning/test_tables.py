@@ -10,7 +10,8 @@ from warpsmith.contracts.audit import Knob
 from warpsmith.contracts.case import Case, DType
 from warpsmith.contracts.launch import CompiledFacts, LaunchRecord
 from warpsmith.search.tuning.narrowing import sizes_at
-from warpsmith.search.tuning.points import ORIGINAL, Key
+from warpsmith.search.tuning.space import ORIGINAL_KEY as ORIGINAL
+from warpsmith.search.tuning.space import Key
 from warpsmith.search.tuning.tables import Tables, TunedCase, settings_tables
 from warpsmith.source.scan import scan
 from warpsmith.source.table import write_table

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from warpsmith.search.tuning.axes import Axis
 from warpsmith.search.tuning.cover import chosen_keys, contains, cover, overlap
-from warpsmith.search.tuning.points import Cell, Key, Point, cells_of, named
+from warpsmith.search.tuning.points import Cell, Point, cells_of, named
+from warpsmith.search.tuning.space import Key
 from warpsmith.source.table import Band
 from warpsmith.source.table_text import Ranges
 

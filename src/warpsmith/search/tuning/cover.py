@@ -15,7 +15,8 @@ from itertools import product
 from typing import Any
 
 from warpsmith.search.tuning.axes import Axis
-from warpsmith.search.tuning.points import Cell, Key
+from warpsmith.search.tuning.points import Cell
+from warpsmith.search.tuning.space import Key
 from warpsmith.source.table_text import Ranges
 
 #: Chosen: enough for the exact answer at 40 cells on a grid, and a second or two at most where it is not.

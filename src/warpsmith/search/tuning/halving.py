@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 
 from warpsmith.search.tuning.catalogue import Catalogue
 from warpsmith.search.tuning.rungs import NOT_TIMED, REPEATED, RUNGS, Stopwatch
-from warpsmith.search.tuning.space import Key, label
+from warpsmith.search.tuning.space import ORIGINAL_KEY, Key, label
 
-#: The original among settings.
-ORIGINAL_KEY: Key = ()
 #: Chosen: a reading that is so many times as fast as the second is not believed at once.
 SUSPICIOUS = 1.15
 #: Chosen: a repeated reading that is so much slower than the first is told.

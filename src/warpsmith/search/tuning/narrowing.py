@@ -8,7 +8,8 @@ from warpsmith.contracts.case import Case
 from warpsmith.search.tuning.axes import Axis
 from warpsmith.search.tuning.bands import banded
 from warpsmith.search.tuning.cover import contains
-from warpsmith.search.tuning.points import ORIGINAL, Cell, Key
+from warpsmith.search.tuning.points import Cell
+from warpsmith.search.tuning.space import ORIGINAL_KEY, Key
 from warpsmith.source.table import Band, Basis, SettingsTable
 
 _ITS_OWN: Key = (("settings", 1),)
@@ -39,6 +40,6 @@ def _around(band: Band, basis: Basis, sizes: tuple[int, ...]) -> list[Band]:
     """What is left of a band."""
     tuned = [each for each in basis.tuned if contains(band.ranges, each) and each != sizes]
     cells = [Cell(each, frozenset({_ITS_OWN}), {_ITS_OWN: 0.0}) for each in sorted(set(tuned))]
-    cells.append(Cell(sizes, frozenset({ORIGINAL}), {ORIGINAL: 0.0}))
+    cells.append(Cell(sizes, frozenset({ORIGINAL_KEY}), {ORIGINAL_KEY: 0.0}))
     axes = [Axis(covered_up_to) for covered_up_to in basis.covered_up_to]
     return [Band(ranges=ranges, settings=band.settings) for ranges, _ in banded(cells, axes, band.ranges)]

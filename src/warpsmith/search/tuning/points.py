@@ -6,18 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from warpsmith.contracts.base import Settings
+from warpsmith.search.tuning.space import ORIGINAL_KEY, Key
 
 #: Settings within this share of the best at a case are as good as the best there.
 TOLERANCE = 0.01
-
-#: Settings as a hashable key: sorted (knob id, value) pairs. () is the original.
-Key = tuple[tuple[str, int], ...]
-ORIGINAL: Key = ()
-
-
-def key_of(settings: Settings) -> Key:
-    return tuple(sorted(settings.items()))
 
 
 def named(key: Key) -> dict[str, int]:
@@ -60,7 +52,7 @@ class Cell:
     @property
     def needs_a_band(self) -> bool:
         """Whether the original is not good enough here."""
-        return ORIGINAL not in self.acceptable
+        return ORIGINAL_KEY not in self.acceptable
 
 
 def cells_of(tuned: Iterable[Point]) -> tuple[Cell, ...]:
@@ -75,4 +67,4 @@ def _cell(sizes: tuple[int, ...], points: list[Point]) -> Cell:
     shared = frozenset.intersection(*(point.acceptable() for point in points))
     regrets = [point.regrets() for point in points]
     summed = {key: math.fsum(each[key] for each in regrets) for key in shared}
-    return Cell(sizes, shared or frozenset({ORIGINAL}), summed or {ORIGINAL: 0.0})
+    return Cell(sizes, shared or frozenset({ORIGINAL_KEY}), summed or {ORIGINAL_KEY: 0.0})

@@ -19,8 +19,9 @@ HOST_ONLY = frozenset({KnobKind.PROGRAMS_PER_SM, KnobKind.PROGRAMS})
 #: A knob's value. None leaves the knob out of the settings, so that the source's own value holds.
 Value = int | None
 Point = tuple[int, ...]
-#: Settings as something to look up by.
+#: Settings as something to look up by: sorted (knob id, value) pairs.
 Key = tuple[tuple[str, int], ...]
+ORIGINAL_KEY: Key = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.search.tuning.bands import bands
 from warpsmith.search.tuning.keys import KeyAxis, Launched, NoKey, key_axes, tensor_of
-from warpsmith.search.tuning.points import Key, Point
+from warpsmith.search.tuning.points import Point
+from warpsmith.search.tuning.space import Key
 from warpsmith.source.launches import read
 from warpsmith.source.table import Basis, SettingsTable
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.device import DeviceFacts
-from warpsmith.search.tuning.points import TOLERANCE, Key, key_of, named
+from warpsmith.search.tuning.points import TOLERANCE, named
 from warpsmith.search.tuning.results import CaseResult, Tuning
-from warpsmith.search.tuning.space import label
+from warpsmith.search.tuning.space import Key, key_of, label
 from warpsmith.search.tuning.tables import TunedCase, settings_tables
 from warpsmith.source.autotune import add_configs
 from warpsmith.source.rewrites import NotApplicable
@@ -117,5 +117,5 @@ def told(table: SettingsTable) -> str:
     bands = []
     for band in table.bands:
         ranges = [f"{axis} {low} to {high}" for axis, (low, high) in zip(table.axes, band.ranges, strict=True)]
-        bands.append(f"{', '.join(ranges)}: {label(band.settings)}" if ranges else label(band.settings))
+        bands.append(f"{', '.join(ranges) or 'every size'}: {label(band.settings)}")
     return f"{table.host_function}: {'; '.join(bands)}"
