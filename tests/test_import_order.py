@@ -293,12 +293,12 @@ def test_what_the_command_line_loads_is_followed_through_modules_but_not_into_fu
         tmp_path,
         {
             "cli/__init__.py": "from warpsmith.stages import runner",
-            "stages/runner.py": "from warpsmith.search.tuning.space import x\ndef f():\n    import matplotlib",
-            "search/tuning/space.py": "import torch.nn",
+            "stages/runner.py": "from warpsmith.search.planted import x\ndef f():\n    import matplotlib",
+            "search/planted.py": "import torch.nn",
         },
     )
 
     loaded = loaded_by(f"{PACKAGE}.cli", src)
 
-    assert loaded["torch"] == "warpsmith.search.tuning.space"
+    assert loaded["torch"] == "warpsmith.search.planted"
     assert "matplotlib" not in loaded
