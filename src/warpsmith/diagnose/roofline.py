@@ -49,15 +49,35 @@ def matmul_ceiling(cost: Cost, dtype: DType, device: DeviceFacts) -> MatmulCeili
     if operands is None or operands in [each.value for each in DType]:
         tflops = device.matmul_tflops.get(DType(operands) if operands else dtype)
         return MatmulCeiling(tflops) if tflops else None
-    # the two kinds of float8 go through the same units
-    known = device.operand_tflops.get(operands) or (device.operand_tflops.get(E4M3) if operands == E5M2 else None)
-    if known:
-        return MatmulCeiling(known)
+    return operand_ceiling(operands, device)
+
+
+def operand_ceiling(operands: str, device: DeviceFacts) -> MatmulCeiling | None:
+    """Of operands that no case has as its dtype, by torch's name: the fastest measured product of operands that go at
+    the same rate, as torch's own product of one of them may be far from its units; else scaled from halves.
+    """
+    measured = device.operand_tflops
+    alike = {each: tflops for each, tflops in measured.items() if _at_one_rate(device.name, each, operands)}
+    if alike:
+        fastest = max(alike, key=lambda each: (alike[each], each == operands))
+        if fastest == operands or _through_the_same_units(fastest, operands):
+            return MatmulCeiling(alike[fastest])
+        beside = f", while its own product reached {measured[operands]:.0f}" if operands in measured else ""
+        return MatmulCeiling(alike[fastest], f"that of {fastest}, at the same rate as data sheets have it{beside}")
     half = device.matmul_tflops.get(DType.FLOAT16) or device.matmul_tflops.get(DType.BFLOAT16)
     times = over_fp16(device.name, operands)
     if half is None or times is None:
         return None
     return MatmulCeiling(times * half, f"{times:g} times that of fp16, as data sheets have it; not measured")
+
+
+def _at_one_rate(gpu_name: str, one: str, other: str) -> bool:
+    rate = over_fp16(gpu_name, one)
+    return _through_the_same_units(one, other) or (rate is not None and rate == over_fp16(gpu_name, other))
+
+
+def _through_the_same_units(one: str, other: str) -> bool:
+    return one == other or {one, other} == {E4M3, E5M2}
 
 
 def _tflops(cost: Cost, dtype: DType, device: DeviceFacts) -> float | None:

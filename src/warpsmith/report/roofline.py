@@ -23,6 +23,7 @@ from matplotlib.transforms import Affine2D
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Profile
+from warpsmith.diagnose.roofline import operand_ceiling
 from warpsmith.report import quantities
 from warpsmith.report.device_view import MEASURED, ceilings_origin
 from warpsmith.report.figures import save
@@ -107,7 +108,9 @@ def _operations(axes: Axes, profile: Profile, found: Sequence[Mark]) -> None:
     tb_s, placed = best.gb_s / 1e3, [m for m in found if m.intensity]
     named = {m.headroom.operands for m in found}
     roofs = {dtype.short: tflops for dtype, tflops in device.matmul_tflops.items()}
-    roofs |= {operands: tflops for operands, tflops in device.operand_tflops.items() if operands in named}
+    for operands in device.operand_tflops:
+        if operands in named and (ceiling := operand_ceiling(operands, device)):
+            roofs[operands] = ceiling.tflops
     intensities = [m.intensity or 0.0 for m in placed] + [tflops / tb_s for tflops in roofs.values()]
     left, right = min(intensities) / 4, max(intensities) * 4
     _roofs(axes, roofs, tb_s, (left, right), measured=device.ceilings_from == MEASURED)
