@@ -178,9 +178,8 @@ def _tuned_settings(table: _SettingsTable, tensor: torch.Tensor, n_rows: int, n_
 _RMS_NORM_BACKWARD_SETTINGS: _SettingsTable = {
     (9, 0, 132): {
         2: [
-            ((2048, 2048), (2048, 8192), {"num_warps": 16, "programs_per_sm": 2}),
-            ((2048, 2048), (8193, 32768), {"num_warps": 8, "programs_per_sm": 4}),
-            ((2049, 4096), (2048, 32768), {"num_warps": 16, "programs_per_sm": 2}),
+            ((2048, 2048), (16385, 32768), {"num_warps": 8, "programs_per_sm": 4}),
+            ((2048, 4096), (2048, 16384), {"num_warps": 16, "programs_per_sm": 2}),
         ],
     },
 }

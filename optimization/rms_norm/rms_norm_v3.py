@@ -179,9 +179,8 @@ def _tuned_settings(table: _SettingsTable, tensor: torch.Tensor, n_rows: int, n_
 _RMS_NORM_BACKWARD_SETTINGS: _SettingsTable = {
     (9, 0, 132): {
         2: [
-            ((2048, 2048), (2048, 8192), {"LOOP_STAGES": 4, "num_warps": 4}),
-            ((2048, 2048), (8193, 32768), {"LOOP_STAGES": 4, "num_warps": 4, "programs_per_sm": 2}),
-            ((2049, 4096), (2048, 32768), {"LOOP_STAGES": 4, "num_warps": 8}),
+            ((2048, 2048), (16385, 32768), {"LOOP_STAGES": 4, "num_warps": 4, "programs_per_sm": 2}),
+            ((2048, 4096), (2048, 16384), {"LOOP_STAGES": 4, "num_warps": 8}),
             ((4097, 8192), (2048, 32768), {"LOOP_STAGES": 3, "num_warps": 16}),
         ],
     },

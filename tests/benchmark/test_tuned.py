@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmark"))
 sys.path.insert(0, str(ROOT / "tests" / "stages"))
 
+import tuned as tuned_benchmark  # noqa: E402
 from simulated_run import Run, make_repository  # noqa: E402
 from tuning.alone import Kernel, kernel_of, tune_alone  # noqa: E402
 from tuning.claims import (  # noqa: E402
@@ -31,7 +33,7 @@ from tuning.claims import (  # noqa: E402
 )
 from tuning.exhaustive import compare_searches, place_of  # noqa: E402
 from tuning.kept import Exhausted, SweptPass, Tuned, exhausted_path, tuned_path, write_kept  # noqa: E402
-from tuning.summary import write_summary  # noqa: E402
+from tuning.summary import read_exhausted, read_tuned, write_summary  # noqa: E402
 from tuning.tally import Tally, device_time_ms  # noqa: E402
 
 KNOWN = known_gains()
@@ -194,3 +196,24 @@ def test_the_search_finds_what_the_exhaustive_one_does_in_the_same_space(kernel:
     assert found.search_device_time_ms < found.exhaustive_device_time_ms
     timed = {block.contender for timing in found.timings for block in timing.blocks}
     assert len(timed) == found.n_runnable
+
+
+# What is committed
+
+COMMITTED, COMPARED = read_tuned(tuned_benchmark.DATA, tuned_benchmark.LIGERS), read_exhausted(tuned_benchmark.DATA)
+
+
+def test_the_committed_page_is_what_the_committed_measurements_make(tmp_path: Path) -> None:
+    shutil.copytree(tuned_benchmark.DATA, tmp_path / "tuned")
+    (tmp_path / "tuned" / "README.md").unlink()
+    assert write_summary(tmp_path / "tuned", tuned_benchmark.LIGERS)
+    made, committed = ((each / "README.md").read_text("utf-8") for each in (tmp_path / "tuned", tuned_benchmark.DATA))
+    assert made == committed
+    assert (tuned_benchmark.DATA / "tuned.png").is_file()
+
+
+def test_what_must_hold_holds_of_every_kernel_that_was_tuned_and_every_place_that_was_compared() -> None:
+    of_these = [gain for gain in KNOWN if gain.kernel in COMMITTED]
+    claims = (known_gains_found(COMMITTED, of_these), none_slower(COMMITTED), as_good_as_exhaustive(COMPARED))
+    assert of_these
+    assert [failing for claim in claims for failing in claim.failing] == []

@@ -35,6 +35,11 @@ def test_what_the_command_did_is_told(file: Path, program: str, told: str) -> No
     assert [path.name for path in file.parent.iterdir()] == ["kernel.py"]
 
 
+def test_where_this_python_lies_is_not_told(file: Path) -> None:
+    told = run_style(file.parent, ("python", "-m", "no_such_formatter", "{file}"), file).told
+    assert "failed (exit status 1: python: No module named no_such_formatter)" in told
+
+
 @pytest.mark.parametrize(
     "program", ["import os, sys; os.remove(sys.argv[1])", "import os, sys; p = sys.argv[1]; os.remove(p); os.mkdir(p)"]
 )

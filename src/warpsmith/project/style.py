@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,6 +85,6 @@ def _outcome(root: Path, command: Sequence[str]) -> str:
         finished = run_to_file(command, root=root, log_path=log_path, timeout_s=TIME_LIMIT_S)
         if finished.status == 0:
             return "succeeded"
-        said = tail_of(log_path, _SHOWN_BYTES).strip() or "it said nothing"
+        said = tail_of(log_path, _SHOWN_BYTES).replace(sys.executable, "python").strip() or "it said nothing"
         how = f"exit status {finished.status}" if finished.status is not None else f"killed after {TIME_LIMIT_S:.0f} s"
         return f"failed ({how}: {said})"

@@ -176,8 +176,8 @@ def _offline_answers(run: Workspace, samples: Samples, request: Request) -> Iter
 
 
 def _compiler_of(offline: Iterable[Mapping[str, Any]]) -> str | None:
-    """The triton that compiled with no GPU last: what was compiled by another was compiled again."""
-    versions = [(record["environment"] or {}).get("triton") for record in offline]
+    """The triton that compiled here last: but for what was replayed, what another compiled was compiled again."""
+    versions = [(record["environment"] or {}).get("triton") for record in offline if not record.get("replayed")]
     return versions[-1] if versions else None
 
 

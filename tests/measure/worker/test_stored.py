@@ -329,3 +329,16 @@ def test_an_answer_from_elsewhere_takes_the_place_of_one_that_does_not_count() -
     assert stored(store, today).ask(question()) == peak(7)
     assert today.asked == 0
     assert store.kept[question().identity]["environment"] == environment("590").model_dump(mode="json")
+
+
+def test_what_a_recording_has_compiled_is_replayed_whatever_compiler_is_here() -> None:
+    recording, offline, store = DictStore(), CountingWorker(), DictStore()
+    StoredWorker(recording, None, Identify(target=TARGET), offline=CountingWorker(), compiler="1.2").ask(
+        offline_question()
+    )
+    here = StoredWorker(store, None, Identify(target=TARGET), recording=recording, offline=offline, compiler="1.3")
+
+    assert here.ask(offline_question()) == CompiledAnswer(compiled=())
+    assert (offline.asked, [record["replayed"] for record in store.records()]) == (0, [True])
+    here.ask(offline_question(seed=1))
+    assert offline.asked == 1

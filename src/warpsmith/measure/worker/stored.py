@@ -148,15 +148,18 @@ class StoredWorker:
 
     def _looked_up(self, question: AnyQuestion) -> tuple[Contract | WorkerFailure | None, str | None]:
         """The stored answer that counts, or None and, where one is stored, why it does not."""
-        record = self.store.get(question.identity)
-        if self.recording is not None and question.kind not in OFFLINE_KINDS:
-            kept, record = record, self.recording.get(question.identity)
-            if record is not None and kept is None:
-                self.store.take_over(record)
+        kept, recorded = self.store.get(question.identity), self._recorded(question)
+        if recorded is not None and kept is None:
+            self.store.take_over(recorded)
+        alone = self.recording is not None and question.kind not in OFFLINE_KINDS
+        record = recorded if recorded is not None or alone else kept
         reason = self._unknown() if record is None else self._refusal(question.kind, record)
         if record is None or reason is not None:
             return None, reason
         return _answer_in(question.kind, record), None
+
+    def _recorded(self, question: AnyQuestion) -> Mapping[str, Any] | None:
+        return None if self.recording is None else self.recording.get(question.identity)
 
     def _replayable(self, question: AnyQuestion) -> Answers:
         return self.store if self.recording is None or question.kind in OFFLINE_KINDS else self.recording
@@ -176,10 +179,7 @@ class StoredWorker:
         A failure is replayed, or tried again where it can be.
         """
         if kind in OFFLINE_KINDS:
-            then, now = (record["environment"] or {}).get("triton"), self.triton()
-            if then != now:
-                return f"compiled again: triton {then}, now {now}"
-            return None if self.offline is None else _failed_before(record)
+            return self._refusal_of_compiled(record)
         if self.live is not None:
             if record.get("replayed"):
                 return "measured again: replayed from a recording, not measured here"
@@ -193,6 +193,15 @@ class StoredWorker:
         if _answer_in(kind, record) is None:  # written by another version of the contracts, or damaged
             return "measured again: stored in a form that this version does not read"
         return None
+
+    def _refusal_of_compiled(self, record: Mapping[str, Any]) -> str | None:
+        """What a recording has was compiled by what its run was compiled by, and holds for it."""
+        if self.recording is not None and self.recording.get(record["identity"]) is not None:
+            return None
+        then, now = (record["environment"] or {}).get("triton"), self.triton()
+        if then != now:
+            return f"compiled again: triton {then}, now {now}"
+        return None if self.offline is None else _failed_before(record)
 
     def _tell(self, reason: str) -> None:
         """Says it once, with the number of stored answers that it holds for."""
