@@ -142,7 +142,7 @@ def _settings_again(search: Search) -> Recommendation | None:
         return None
     search.swept_source = search.best_text
     return Recommendation(
-        strategy=SettingsSweep().name,
+        strategy=SettingsSweep().card.name,
         why="the source has changed since its settings were chosen",
         predicted_low=1.0,
         predicted_high=1.02,
@@ -152,7 +152,7 @@ def _settings_again(search: Search) -> Recommendation | None:
 def _try(search: Search, recommendation: Recommendation) -> None:
     """One variant, from its prediction to its verdict."""
     session, strategy = search.session, CATALOGUE[recommendation.strategy]
-    base_gain, basis = 1.0, basis_of(search.profile, recommendation)
+    card, base_gain, basis = strategy.card, 1.0, basis_of(search.profile, recommendation)
     if recommendation not in search.profile.recommendations:
         basis = (SETTINGS_AGAIN_BASIS,)
     if search.best and search.best.verdict and search.best.verdict.speedup:
@@ -160,18 +160,18 @@ def _try(search: Search, recommendation: Recommendation) -> None:
         basis += (f"times {base_gain:.3f}×, which v{search.best.number} was measured at",)
     variant = Variant(
         number=len(search.variants) + 1,
-        strategy=strategy.name,
-        title=strategy.title,
+        strategy=card.name,
+        title=card.title,
         based_on=search.best.number if search.best else 0,
-        hypothesis=f"{strategy.hypothesis} {recommendation.why}",
-        evidence=evidence_for(search.profile, strategy.name),
+        hypothesis=f"{card.hypothesis} {recommendation.why}",
+        evidence=evidence_for(search.profile, card.name),
         basis=basis,
         taught=lessons(search.variants),
         predicted_low=base_gain * recommendation.predicted_low,
         predicted_high=base_gain * recommendation.predicted_high,
         origin=search.profile.origin,
     )
-    session.progress.step(f"v{variant.number}: {strategy.title}", variant.number, at_most=session.request.max_variants)
+    session.progress.step(f"v{variant.number}: {card.title}", variant.number, at_most=session.request.max_variants)
     search.notebook.begin(variant)
     base_text = search.best_text
     searched = bench_in_regime(search.bench, session.request)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from warpsmith.search.strategies.base import Strategy
+from warpsmith.search.strategies.base import Card, Strategy
 from warpsmith.search.strategies.cache_hints import CacheHints
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
 from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
 from warpsmith.search.strategies.settings import SettingsSweep
 
+#: What is automatic, by name.
 CATALOGUE: dict[str, Strategy] = {
-    strategy.name: strategy for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop())
+    strategy.card.name: strategy
+    for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop())
 }
+#: What needs thought, by name: told to whoever writes variants.
+BRIEFS: dict[str, Card] = {}
 
-__all__ = ["CATALOGUE"]
+__all__ = ["BRIEFS", "CATALOGUE"]

@@ -1,18 +1,50 @@
-"""What a strategy is: a named technique that turns one source into another, or says why it does not apply."""
+"""What a strategy is: a named technique that turns one source into another, or says why it does not apply.
+
+A technique that needs thought has a card with a brief in place of a rewrite: it is told to whoever writes variants.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Protocol
 
-from warpsmith.contracts.audit import SourceAudit
+from warpsmith.contracts.audit import OpportunityKind, SourceAudit
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.profile import Profile
 from warpsmith.search.bench import Bench
 from warpsmith.search.tuning.results import Tuning
 from warpsmith.source.scan import scan
 from warpsmith.source.table import SettingsTable, write_table
+
+
+class Layer(str, Enum):
+    """When a technique is tried: those of one architecture last, on the best of the general ones."""
+
+    GENERAL = "general"
+    ARCHITECTURE = "architecture"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a person reads of a technique before it is tried; docs/strategies.md and the skill's page tell the same.
+
+    `name` is what profiles and notes call it. `applies` says what profile and audit must show, `hypothesis` why it
+    should then be faster, `expected` what it should bring and where that figure comes from, `risk` what can go wrong
+    and what would show it. `takes_up` are the opportunities that it is an answer to. `brief` is for whoever writes it,
+    None where it is automatic.
+    """
+
+    name: str
+    title: str
+    applies: str
+    hypothesis: str
+    expected: str
+    risk: str
+    takes_up: tuple[OpportunityKind, ...] = ()
+    layer: Layer = Layer.GENERAL
+    brief: str | None = None
 
 
 class Inapplicable(Exception):
@@ -51,16 +83,10 @@ class Ground:
 
 
 class Strategy(Protocol):
-    """One technique of the catalogue. `name` is what profiles and notes call it."""
+    """One automatic technique of the catalogue."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def hypothesis(self) -> str: ...
+    def card(self) -> Card: ...
 
     def propose(self, ground: Ground) -> Proposal:
         """Raises Inapplicable, or WorkerError where a measurement it needs failed."""

@@ -8,17 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warpsmith.contracts.audit import OpportunityKind
 from warpsmith.search.strategies.alternatives import best_alternative
-from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
+from warpsmith.search.strategies.base import Card, Ground, Inapplicable, Proposal
 from warpsmith.search.strategies.settings import launched_in, passes_with_headroom
 from warpsmith.source.rewrites import NotApplicable, add_eviction_policy
+
+CARD = Card(
+    name="cache_hints",
+    title="Eviction policies for streamed and reused data",
+    applies="a launched kernel below its ceiling reads or writes rows once, without an eviction policy",
+    hypothesis="Rows are streamed once; marking them to leave L2 first keeps the weight and partial sums there.",
+    expected="at most 3% of the kernel's time (chosen); often nothing, so that short runs decide first",
+    risk="what is marked to leave and is read again by the next kernel comes from memory there; the full pass would "
+    "show it",
+    takes_up=(OpportunityKind.STREAM_ONCE,),
+)
 
 
 @dataclass(frozen=True)
 class CacheHints:
-    name: str = "cache_hints"
-    title: str = "Eviction policies for streamed and reused data"
-    hypothesis: str = "Rows are streamed once; marking them to leave L2 first keeps the weight and partial sums there."
+    card: Card = CARD
 
     def propose(self, ground: Ground) -> Proposal:
         source = ground.source

@@ -10,15 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import OpportunityKind
-from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
+from warpsmith.search.strategies.base import Card, Ground, Inapplicable, Proposal
 from warpsmith.source.rewrites import NotApplicable, allocate_empty
+
+CARD = Card(
+    name="needless_initialisation",
+    title="Allocate empty what is wholly overwritten",
+    applies="the audit finds a tensor whose only use is as the target of plain stores",
+    hypothesis="A zeroed tensor is wholly overwritten by plain stores, so its memset writes in vain.",
+    expected="the time of the fill, which is a pass of writes: 1.33 times as fast for Liger-Kernel's RMSNorm "
+    "backward on an H200",
+    risk="an element that no program stores would hold what lay there before; the gate fills fresh memory with NaN",
+    takes_up=(OpportunityKind.NEEDLESS_INITIALISATION,),
+)
 
 
 @dataclass(frozen=True)
 class NeedlessInitialisation:
-    name: str = "needless_initialisation"
-    title: str = "Allocate empty what is wholly overwritten"
-    hypothesis: str = "A zeroed tensor is wholly overwritten by plain stores, so its memset writes in vain."
+    card: Card = CARD
 
     def propose(self, ground: Ground) -> Proposal:
         found = [o for o in ground.audit.opportunities if o.kind is OpportunityKind.NEEDLESS_INITIALISATION]

@@ -11,16 +11,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import OpportunityKind
-from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
+from warpsmith.search.strategies.base import Card, Ground, Inapplicable, Proposal
 from warpsmith.search.strategies.settings import launched_in, passes_with_headroom, swept
 from warpsmith.source.rewrites import NotApplicable, parametrise_loop_stages
+
+CARD = Card(
+    name="pipelined_loop",
+    title="Issue the next rows' loads ahead",
+    applies="a launched kernel below its ceiling loops over global loads without a matrix product, and its loop "
+    "names no stages",
+    hypothesis="A program waits for a row's loads before it asks for the next; stages ahead hide that latency.",
+    expected="1.11 times the whole, forward then backward, for the library's rms_norm on an H200",
+    risk="stages live in shared memory, so that a wide row fits fewer programs on an SM; the number is searched with "
+    "the other settings",
+    takes_up=(OpportunityKind.UNPIPELINED_LOOP,),
+)
 
 
 @dataclass(frozen=True)
 class PipelinedLoop:
-    name: str = "pipelined_loop"
-    title: str = "Issue the next rows' loads ahead"
-    hypothesis: str = "A program waits for a row's loads before it asks for the next; stages ahead hide that latency."
+    card: Card = CARD
 
     def propose(self, ground: Ground) -> Proposal:
         learnings: list[str] = []
