@@ -107,7 +107,8 @@ def _of(kernel: str) -> str:
 
 
 def _teller(name: str) -> Callable[[str], None]:
-    return lambda text: print(f"{name}: {text}", file=sys.stderr, flush=True)
+    began_s = time.monotonic()
+    return lambda text: print(f"[{time.monotonic() - began_s:6.1f} s] {name}: {text}", file=sys.stderr, flush=True)
 
 
 def _summarize(directory: Path) -> int:
