@@ -12,6 +12,7 @@ from warpsmith.contracts.aim import CaseWeight, Objective, TargetMetric, parse_c
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.errors import UsageError
 from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import SearchResult
 from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import Outcome
@@ -170,6 +171,48 @@ def test_an_aim_may_be_mended_until_there_is_a_profile(run: Run, profiled: Run) 
     assert begin(run.workspace, "rms_norm", options).aim.regime == parse_conditions("N<=4096")
     with pytest.raises(UsageError, match="another regime, weights"):
         begin(profiled.workspace, "rms_norm", options)
+
+
+def test_what_nothing_could_come_of_is_not_kept_when_a_run_begins_nor_when_its_aim_is_mended(run: Run) -> None:
+    def expect_fit(request: Request, again: str) -> None:
+        raise UsageError(f"{request.aim.regime}", next_command=again)
+
+    before = run.workspace.request.read_bytes()
+    bad = Options(regime=parse_conditions("Q<=4096"))
+    with pytest.raises(UsageError) as refused:
+        begin(run.workspace, "rms_norm", bad, expect_fit=expect_fit)
+    assert refused.value.next_command == "warpsmith run rms_norm"
+    assert run.workspace.request.read_bytes() == before
+
+    run.workspace.request.unlink()
+    with pytest.raises(UsageError):
+        begin(run.workspace, "rms_norm", bad, expect_fit=expect_fit)
+    assert not run.workspace.request.is_file()
+
+
+@pytest.mark.parametrize(
+    ("fields", "told", "again"),
+    [
+        (
+            {"goal": Mode.FORWARD, "target_metric": "backward < 1 ms"},
+            "the goal is forward, of which backward is no part",
+            "warpsmith run rms_norm --goal backward --target-metric 'backward < 1 ms'",
+        ),
+        (
+            {"objective": Objective.MEMORY, "target_speedup": 2.0},
+            "--target-speedup is of time, and --objective memory weighs none",
+            "warpsmith run rms_norm --objective memory --target-metric 'peak memory < 100 MiB'   (for example)",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused_before_anything_is_measured(
+    run: Run, fields: dict[str, object], told: str, again: str
+) -> None:
+    run.ask_for(autonomous=True, **fields)
+    with pytest.raises(UsageError, match=told) as refused:
+        run.profile()
+    assert refused.value.next_command == again
+    assert run.gpu.asked == []
 
 
 def test_the_command_that_begins_such_a_run_anew_has_its_aim(profiled: Run) -> None:

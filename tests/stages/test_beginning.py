@@ -9,8 +9,9 @@ import pytest
 from simulated_run import KERNEL, SOURCE, TARGET_FILE, Run, make_repository
 from test_offline import SPEC
 
+from warpsmith.contracts.aim import CaseWeight
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.errors import PreflightError
+from warpsmith.contracts.errors import PreflightError, UsageError
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.stages.beginning import expect_fit, settled_goal
@@ -20,9 +21,13 @@ from warpsmith.stages.profiler import _command_anew
 AGAIN = "warpsmith profile rms_norm"
 
 
+def asked(goal: Mode, **aim: object) -> Request:
+    return Request.model_validate({"kernel": KERNEL, "run_id": "now", "created_at": "now", "goal": goal, **aim})
+
+
 def refused(root: Path, goal: Mode = Mode.FULL) -> tuple[str, str | None]:
     with pytest.raises(PreflightError) as caught:
-        expect_fit(root, root / TARGET_FILE, goal, AGAIN)
+        expect_fit(root, root / TARGET_FILE, asked(goal), AGAIN)
     return caught.value.message, caught.value.next_command
 
 
@@ -38,7 +43,13 @@ def test_a_goal_that_the_target_lacks_is_refused_with_the_same_command_and_one_t
     message, again = refused(forward_only, Mode.BACKWARD)
     assert message == f"the goal backward is not among the modes of {KERNEL}: forward"
     assert again == f"{AGAIN} --goal forward"
-    expect_fit(forward_only, forward_only / TARGET_FILE, Mode.FULL, AGAIN)
+    expect_fit(forward_only, forward_only / TARGET_FILE, asked(Mode.FULL), AGAIN)
+
+
+def test_an_aim_that_the_target_cannot_have_is_refused_too(forward_only: Path) -> None:
+    unknown = asked(Mode.FORWARD, weights=(CaseWeight.parse("Q=4096: 2"),))
+    with pytest.raises(UsageError, match="--weight Q=4096: Q is no axis of rms_norm"):
+        expect_fit(forward_only, forward_only / TARGET_FILE, unknown, AGAIN)
 
 
 def test_a_source_that_is_gone_is_told_with_the_file_that_names_it(forward_only: Path, tmp_path: Path) -> None:

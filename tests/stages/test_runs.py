@@ -284,9 +284,9 @@ def test_a_gpu_measures_whatever_may_be_predicted(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("options", [Options(goal=Mode.BACKWARD), Options(fresh=True)], ids=["a goal", "fresh"])
 def test_nothing_makes_way_for_a_run_that_nothing_could_come_of(prediction: Run, options: Options) -> None:
-    def expect_fit(goal: Mode, again: str) -> None:
+    def expect_fit(request: Request, again: str) -> None:
         fresh = " --fresh" if options.fresh else ""
-        assert (goal, again) == (options.goal or Mode.FULL, f"warpsmith profile {KERNEL}{fresh}")
+        assert (request.goal, again) == (options.goal or Mode.FULL, f"warpsmith profile {KERNEL}{fresh}")
         raise PreflightError("the target has no such pass")
 
     before = read_document(prediction.workspace.request, Request)
@@ -297,8 +297,8 @@ def test_nothing_makes_way_for_a_run_that_nothing_could_come_of(prediction: Run,
 
 
 def test_a_first_run_for_a_goal_that_the_target_lacks_leaves_nothing_behind(tmp_path: Path) -> None:
-    def expect_fit(goal: Mode, again: str) -> None:
-        raise PreflightError(f"{goal.value}: {again}")
+    def expect_fit(request: Request, again: str) -> None:
+        raise PreflightError(f"{request.goal.value}: {again}")
 
     workspace = Workspace(make_repository(tmp_path), KERNEL)
     with pytest.raises(PreflightError, match=f"backward: warpsmith run {KERNEL}$"):

@@ -14,7 +14,6 @@ from warpsmith.cli.profile_page import deciding_part, is_asked_beside, notices, 
 from warpsmith.cli.progress import shown
 from warpsmith.cli.width import say
 from warpsmith.contracts.approval import Gate
-from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import ExitCode, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
@@ -212,10 +211,10 @@ class Flow:
                 say(f"{by.why}: nothing is run, and the profile is predicted for {by.predicted_for}", sys.stderr)
         return begin(self.workspace, self.kernel, options, by, lambda text: say(text, sys.stderr), self._expect_fit)
 
-    def _expect_fit(self, goal: Mode, again: str) -> None:
+    def _expect_fit(self, request: Request, again: str) -> None:
         from warpsmith.stages.beginning import expect_fit  # slow to load
 
-        expect_fit(self.root, find_target(self.root, self.config, self.kernel), goal, again)
+        expect_fit(self.root, find_target(self.root, self.config, self.kernel), request, again)
 
     def _begun(self, options: Options) -> Request:
         if not self.workspace.request.is_file():

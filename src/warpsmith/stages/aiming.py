@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from warpsmith.contracts.aim import DTYPE, Condition, Quantity, hold, told_conditions
+from warpsmith.contracts.aim import DTYPE, Condition, Objective, Quantity, hold, told_conditions
 from warpsmith.contracts.case import Case, Role
 from warpsmith.contracts.errors import UsageError
 from warpsmith.contracts.measurement import ORIGINAL
@@ -19,7 +19,14 @@ from warpsmith.verdict.targets import spoken_of, target_result
 
 
 def expect_aim_fits(request: Request, spec: TargetSpec) -> None:
-    """Raises UsageError for an axis, a case or a mode that the target lacks, and where nothing is left to count."""
+    """Raises UsageError for an axis, a case or a mode that the target lacks, where nothing is left to count, and where
+    one thing that is asked for contradicts another.
+    """
+    if request.objective is Objective.MEMORY and request.target_speedup is not None:
+        told = "--target-speedup is of time, and --objective memory weighs none"
+        words = ["warpsmith", "run", request.kernel, "--objective", "memory"]
+        again = shlex.join([*words, "--target-metric", "peak memory < 100 MiB"])
+        raise UsageError(told, next_command=f"{again}   (for example)")
     conditions = [("--regime", each) for each in request.regime]
     conditions += [("--weight", each) for weight in request.weights for each in weight.where]
     conditions += [("--target-metric", each) for each in (request.target_metric.where if request.target_metric else ())]
@@ -74,6 +81,10 @@ def _expect_target(request: Request, spec: TargetSpec, counted: dict[str, float]
     if target.mode is not None and target.mode not in spec.modes:
         modes = ", ".join(mode.value for mode in spec.modes)
         raise _refused(request, spec, f"--target-metric {target}: {spec.name} has no such mode; known: {modes}")
+    if target.mode is not None and target.mode not in (request.goal, *request.goal.passes):
+        told = f"--target-metric {target}: the goal is {request.goal.value}, of which {target.mode.value} is no part"
+        again = shlex.join(["warpsmith", "run", request.kernel, "--goal", target.mode.value])
+        raise UsageError(told, next_command=f"{again} --target-metric {shlex.quote(str(target))}")
     asked = spoken_of(target, spec.cases, counted)
     if not asked:
         told = f"no case of {spec.name} meets {told_conditions(target.where)}; they have {_values(spec)}"

@@ -10,17 +10,20 @@ from pathlib import Path
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import PreflightError
+from warpsmith.contracts.request import Request
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.measure.worker.protocol import Describe, WorkerError, answer_of
 from warpsmith.project.snapshot import read_source
+from warpsmith.stages.aiming import expect_aim_fits
 from warpsmith.stages.preflight import preflight_files, preflight_source
 from warpsmith.stages.session import target_ref, worker_without_gpu
 
 
-def expect_fit(root: Path, target_path: Path, goal: Mode, again: str) -> None:
-    """The target loads, has the goal among its modes, and its source and tests are there. Runs no kernel.
+def expect_fit(root: Path, target_path: Path, request: Request, again: str) -> None:
+    """The target loads, has the goal among its modes and what else the request is after, and its source and tests are
+    there. Runs no kernel.
 
-    `again` is the command that asks once more. Raises PreflightError.
+    `again` is the command that asks once more. Raises PreflightError, UsageError.
     """
     try:
         with worker_without_gpu(root) as worker:
@@ -30,7 +33,8 @@ def expect_fit(root: Path, target_path: Path, goal: Mode, again: str) -> None:
             f"the target cannot be loaded: {error.failure.in_short}",
             next_command=f"edit {shlex.quote(str(target_path))}",
         ) from error
-    settled_goal(goal, spec, again)
+    goal = settled_goal(request.goal, spec, again)
+    expect_aim_fits(request.model_copy(update={"goal": goal}), spec)
     preflight_files(root, spec)
     preflight_source(read_source(root / spec.source), spec)
 

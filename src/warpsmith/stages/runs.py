@@ -100,13 +100,13 @@ def begin(
     options: Options,
     by: Answering = Answering(),
     tell: Callable[[str], None] = lambda text: None,
-    expect_fit: Callable[[Mode, str], None] = lambda goal, again: None,
+    expect_fit: Callable[[Request, str], None] = lambda request, again: None,
 ) -> Request:
     """The unfinished run's request, or a new one; a finished run moves to history first, and so does a prediction,
     unless the same would be predicted again. What moves, and why a prediction does, is told.
 
     `by` is what answers a new run. One that replays is asked what the recorded run was asked. `expect_fit` raises where
-    nothing could come of the goal that it is handed, with the command that asks again, while all is as it was.
+    nothing could come of the request that it is handed, with the command that asks again, while all is as it was.
 
     Raises UsageError where the options contradict an unfinished run.
     """
@@ -114,16 +114,10 @@ def begin(
     if not options.fresh and state_of(workspace) not in (RunState.NEW, RunState.DONE):
         begun = read_document(workspace.request, Request)
         if not begun.predicted:
-            return _resumed(workspace, kernel, options)
+            return _resumed(workspace, kernel, options, expect_fit)
         if (why := _why_not_the_same(workspace, begun, options, by)) is None:
             return begun
     take_back_unproven(workspace)
-    if options.goal is not None or workspace.request.is_file():
-        usual = by.recording.request.goal if by.recording else Mode.FULL
-        expect_fit(options.goal or usual, _again(kernel, options, by))
-    what = _told_of(workspace)
-    if (past := archive(workspace)) is not None:
-        tell(f"{what} is kept in {workspace.relative(past)}" + (f": {why}" if why else ""))
     now = datetime.now(timezone.utc)
     request = Request.model_validate(
         {
@@ -135,6 +129,11 @@ def begin(
             **({"predicted": True, "target_gpu": by.predicted_for} if by.predicted_for else {}),
         }
     )
+    if {"goal", "target_speedup", *AIM_FIELDS} & options.given().keys() or workspace.request.is_file():
+        expect_fit(request, _again(kernel, options, by))
+    what = _told_of(workspace)
+    if (past := archive(workspace)) is not None:
+        tell(f"{what} is kept in {workspace.relative(past)}" + (f": {why}" if why else ""))
     workspace.create()
     write_document(workspace.request, request)
     workspace.log("begun", run_id=request.run_id)
@@ -227,7 +226,9 @@ def _why_not_the_same(workspace: Workspace, begun: Request, options: Options, by
     return ", ".join(changes_since(workspace, begun.run_id)) or None
 
 
-def _resumed(workspace: Workspace, kernel: str, options: Options) -> Request:
+def _resumed(
+    workspace: Workspace, kernel: str, options: Options, expect_fit: Callable[[Request, str], None]
+) -> Request:
     """Autonomy may be given or taken back at any time, and the aim until there is a profile: the original is measured
     alike for all. Anything else would make the measured part another run's."""
     request = read_document(workspace.request, Request)
@@ -240,6 +241,8 @@ def _resumed(workspace: Workspace, kernel: str, options: Options) -> Request:
             f"run {request.run_id} of {kernel} is unfinished and has another {', '.join(different)}",
             next_command=f"warpsmith run {kernel}   (goes on with it; add --fresh to begin anew)",
         )
+    if wanted.aim != request.aim:
+        expect_fit(wanted, shlex.join(["warpsmith", "run", kernel]))
     if wanted != request:
         write_document(workspace.request, wanted)
     return wanted
