@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.launch import CompiledFacts, LaunchRecord
-from warpsmith.report.sweep_plot import NOT_RUN, ORIGINAL_MARK, WINNER_MARK, sweep_figure
+from warpsmith.report.sweep_plot import NOT_RUN, NOT_TRIED, ORIGINAL_MARK, WINNER_MARK, sweep_figure
 from warpsmith.report.sweep_view import MOST_CASES, SweepView, SweptFunction, original_settings, sweep_view
 
 JIT = "_kernel"
@@ -71,6 +71,7 @@ def test_the_two_knobs_with_the_largest_spread_are_shown_and_the_others_are_at_t
     assert found.others == (STAGES,)
     (panel,) = found.panels
     np.testing.assert_allclose(panel.relative, [[1.65, 1.1, np.nan], [1.5, 1.0, np.nan]])
+    np.testing.assert_array_equal(panel.refused, [[False, False, True], [False, False, True]])
     assert (panel.best_ms, panel.original_ms) == (1.0, pytest.approx(1.0))
 
 
@@ -84,6 +85,19 @@ def test_settings_of_the_same_machine_code_share_the_time_of_the_one_that_was_ti
     (panel,) = view(frame({"8x8-bf16": rows})).panels
 
     np.testing.assert_allclose(panel.relative, [[1.2, 1.0, 1.2], [1.1, np.nan, 1.1]])
+
+
+def test_what_was_not_tried_is_told_from_what_did_not_run() -> None:
+    rows: list[Row] = [
+        ({WARPS: 4, PROGRAMS: 1}, 1.2, "a"),
+        ({WARPS: 4, PROGRAMS: 2}, 1.1, "b"),
+        ({WARPS: 8, PROGRAMS: 1}, 1.0, "c"),
+        ({WARPS: 16, PROGRAMS: 1}, None, None),
+    ]
+    found = view(frame({"8x8-bf16": rows}))
+
+    np.testing.assert_array_equal(found.panels[0].refused, [[False, False, True], [False, False, False]])
+    assert legend(sweep_figure(found, CAPTION)) == [NOT_RUN, NOT_TRIED]
 
 
 def test_another_function_and_another_mode_are_no_part_of_it() -> None:

@@ -27,7 +27,9 @@ from warpsmith.report.sweep_view import CasePanel, SweepView
 #: Chosen: from here on slower is slow; the colours are for what lies near the best.
 SLOWEST_SHOWN = 3.0
 COLUMNS = 3
-NOT_RUN, ORIGINAL_MARK, WINNER_MARK = "did not run or compile", "original", "fastest measured"
+NOTHING = "#EDEDED"
+NOT_RUN, NOT_TRIED = "did not run or compile", "not tried"
+ORIGINAL_MARK, WINNER_MARK = "original", "fastest measured"
 _LINES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D"), (SKY, "v"), (BLACK, "P"))
 
 
@@ -65,7 +67,7 @@ def _heat_maps(view: SweepView, caption: str) -> Figure:
     bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}×{' or more' if v == SLOWEST_SHOWN else ''}"))
     bar.ax.tick_params(labelsize=7)
-    _finish(figure, view, caption, any(np.isnan(panel.relative).any() for panel in view.panels))
+    _finish(figure, view, caption)
     return figure
 
 
@@ -73,8 +75,9 @@ def _heat_map(axes: Axes, panel: CasePanel, norm: LogNorm) -> None:
     """The cells with their figures; the marks stand in the corners of a cell, so that they hide neither it nor each
     other."""
     rows, columns = panel.relative.shape
-    axes.set_facecolor("#EDEDED")
-    axes.add_patch(_hatched((columns, rows)))
+    axes.set_facecolor(NOTHING)
+    for row, column in np.argwhere(panel.refused):
+        axes.add_patch(_hatched((column, row)))
     shown = np.ma.masked_invalid(panel.relative)
     axes.imshow(shown, cmap="cividis_r", norm=norm, aspect="auto", origin="lower", zorder=2)
     for (row, column), value in np.ndenumerate(panel.relative):
@@ -117,11 +120,11 @@ def _lines(view: SweepView, caption: str) -> Figure:
     axes.tick_params(labelsize=7.5, length=2.5)
     axes.grid(axis="y", color="#E3E3E3", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    _finish(figure, view, caption, any_missing=False)
+    _finish(figure, view, caption)
     return figure
 
 
-def _finish(figure: Figure, view: SweepView, caption: str, any_missing: bool) -> None:
+def _finish(figure: Figure, view: SweepView, caption: str) -> None:
     entries: dict[str, Artist] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -130,8 +133,10 @@ def _finish(figure: Figure, view: SweepView, caption: str, any_missing: bool) ->
         entries[ORIGINAL_MARK] = _original_mark([], [])
     if any(panel.winner is not None for panel in view.panels):
         entries[WINNER_MARK] = _winner_mark([], [])
-    if any_missing:
-        entries[NOT_RUN] = Patch(facecolor="#EDEDED", edgecolor=GREY, hatch="////", linewidth=0)
+    if len(view.knobs) > 1 and any(panel.refused.any() for panel in view.panels):
+        entries[NOT_RUN] = Patch(facecolor=NOTHING, edgecolor=GREY, hatch="////", linewidth=0)
+    if len(view.knobs) > 1 and any((np.isnan(panel.relative) & ~panel.refused).any() for panel in view.panels):
+        entries[NOT_TRIED] = Patch(facecolor=NOTHING, linewidth=0)
     figure.legend(
         list(entries.values()), list(entries), loc="outside upper center", ncols=3, fontsize=7.5, frameon=False
     )
@@ -151,8 +156,10 @@ def _name(knob: str) -> str:
     return knob.rpartition(".")[2]
 
 
-def _hatched(size: tuple[int, int]) -> Patch:
-    return Rectangle((-0.5, -0.5), *size, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0, zorder=1)
+def _hatched(cell: tuple[int, int]) -> Patch:
+    return Rectangle(
+        (cell[0] - 0.5, cell[1] - 0.5), 1, 1, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0, zorder=1
+    )
 
 
 def _original_mark(x: list[float], y: list[float]) -> Line2D:

@@ -5,8 +5,9 @@ Reads the columns of sweep.csv: case, mode, one a knob ("<jit function>.<name>")
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,11 +44,13 @@ class SweptFunction:
 class CasePanel:
     """Times over the best of the case, (values of the second knob, values of the first); NaN: no such setting ran.
 
-    With one knob there is one row. `original` and `winner` are (column, row), None where not on the grid.
+    `refused`, in the same shape, is where settings were tried and none ran or compiled; elsewhere NaN says that none
+    was tried. With one knob there is one row. `original` and `winner` are (column, row), None where not on the grid.
     """
 
     case: str
     relative: NDArray[np.float64]
+    refused: NDArray[np.bool_]
     best_ms: float
     original_ms: float | None
     original: tuple[int, int] | None
@@ -123,7 +126,7 @@ def sweep_view(frame: pd.DataFrame, function: SweptFunction) -> SweepView | None
         function=function,
         knobs=knobs,
         others=tuple(knob for knob in spreads if knob not in shown),
-        panels=tuple(_panel(timed, case, knobs, function) for case in heaviest[:MOST_CASES]),
+        panels=tuple(_panel(timed, rows, case, knobs, function) for case in heaviest[:MOST_CASES]),
         left_out=max(0, len(heaviest) - MOST_CASES),
     )
 
@@ -157,27 +160,42 @@ def _original_or_best_ms(timed: pd.DataFrame, case: str) -> float:
 
 
 def _panel(
-    timed: pd.DataFrame, case: str, knobs: Sequence[tuple[str, tuple[int, ...]]], function: SweptFunction
+    timed: pd.DataFrame,
+    tried: pd.DataFrame,
+    case: str,
+    knobs: Sequence[tuple[str, tuple[int, ...]]],
+    function: SweptFunction,
 ) -> CasePanel:
     rows = timed[timed["case"] == case]
     best_ms = float(rows["median_ms"].min())
-    (first, columns), *second = knobs
-    lines = second[0][1] if second else (0,)
-    times = np.full((len(lines), len(columns)), np.nan)
+    shape = (len(knobs[1][1]) if len(knobs) > 1 else 1, len(knobs[0][1]))
+    times, refused = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
     for row in rows.to_dict("records"):
-        if pd.isna(row[first]) or (second and pd.isna(row[second[0][0]])):
-            continue
-        line = lines.index(int(row[second[0][0]])) if second else 0
-        column = columns.index(int(row[first]))
-        times[line, column] = np.fmin(times[line, column], row["median_ms"])
+        if not any(pd.isna(row[knob]) for knob, _ in knobs):
+            cells = _cells(row, knobs)
+            times[cells] = np.fmin(times[cells], row["median_ms"])
+    for row in tried[(tried["case"] == case) & tried["median_ms"].isna() & tried["binary"].isna()].to_dict("records"):
+        refused[_cells(row, knobs)] = True
     return CasePanel(
         case=case,
         relative=times / best_ms,
+        refused=refused & np.isnan(times),
         best_ms=best_ms,
         original_ms=_original_ms(timed, case),
         original=_place(function.originals.get(case, {}), knobs),
         winner=_place(function.winners.get(case, {}), knobs),
     )
+
+
+def _cells(row: Mapping[Hashable, Any], knobs: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[slice, slice]:
+    """The rows and columns of the grid that a setting is at: all of them for a knob that it leaves as it is."""
+    places = [slice(None) if pd.isna(row[knob]) else _one(values.index(int(row[knob]))) for knob, values in knobs]
+    column, line = places if len(places) > 1 else (places[0], slice(None))
+    return line, column
+
+
+def _one(index: int) -> slice:
+    return slice(index, index + 1)
 
 
 def _place(settings: Settings, knobs: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, int] | None:
