@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable
 
 import measured_fixtures as measured
+import pandas as pd
 import pytest
 
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.measurement import HostTime, TimingMethod
-from warpsmith.report.tables import COLUMNS, LIGER_COLUMNS, baseline_frame, results_frame, sweep_frame, to_csv
+from warpsmith.report.tables import COLUMNS, LIGER_COLUMNS, baseline_frame, joined, results_frame, sweep_frame, to_csv
 from warpsmith.search.tuning.results import Reading
 
 Golden = Callable[[str, str], None]
@@ -140,3 +141,16 @@ def test_a_sweep_without_the_originals_time_has_no_speedup() -> None:
     frame = sweep_frame([Reading(CASE, Mode.FORWARD, {"k.num_warps": 8}, "b1", 0.0641, final=True)])
 
     assert frame["speedup"].isna().all()
+
+
+def test_the_searches_of_several_variants_stand_below_each_other_with_every_knob_of_them() -> None:
+    first = pd.DataFrame({"variant": ["v1"], "case": ["a"], "mode": ["full"], "_k.num_warps": [4], "median_ms": [1.0]})
+    second = pd.DataFrame({"variant": ["v3"], "case": ["a"], "mode": ["full"], "_k.STAGES": [2], "median_ms": [0.5]})
+
+    found = joined([first, second])
+
+    assert list(found.columns) == ["variant", "case", "mode", "_k.num_warps", "_k.STAGES", "median_ms"]
+    assert to_csv(found, MEASURED).splitlines()[1:] == [
+        f"v1,a,full,4,,1,{MEASURED}",
+        f"v3,a,full,,2,0.5,{MEASURED}",
+    ]

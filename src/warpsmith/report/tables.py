@@ -103,6 +103,16 @@ def sweep_frame(
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(knobs, "Int64"))
 
 
+def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of all, one below the other. A knob that only some of them have stands before what was measured."""
+    columns = dict.fromkeys(column for frame in frames for column in frame.columns)
+    knobs = [column for column in columns if "." in column]
+    first = [column for column in columns if column in ("variant", "case", "mode")]
+    rest = [column for column in columns if column not in (*first, *knobs)]
+    rows = [row for frame in frames for row in frame.to_dict("records")]
+    return pd.DataFrame(rows, columns=[*first, *knobs, *rest]).astype(dict.fromkeys(knobs, "Int64"))
+
+
 def to_csv(frame: pd.DataFrame, origin: Origin) -> str:
     """The frame as CSV text with a header, LF line ends, six significant digits, and each row's origin in the end."""
     told = frame.assign(origin=str(origin))

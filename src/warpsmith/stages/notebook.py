@@ -6,7 +6,9 @@ Whoever proposes the next variant reads all of it: `history.prior_notes` has the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import pandas as pd
 
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.target import TargetSpec
@@ -15,7 +17,7 @@ from warpsmith.report.diff import unified_diff
 from warpsmith.report.figures import save_sweep_plot
 from warpsmith.report.pages import render_variant_notes
 from warpsmith.report.sweep_view import sweep_rows, sweep_views
-from warpsmith.report.tables import results_frame, to_csv
+from warpsmith.report.tables import joined, results_frame, to_csv
 from warpsmith.search.strategies.base import Proposal
 from warpsmith.stages.judge import Judgement
 from warpsmith.workspace.documents import write_document, write_text
@@ -30,13 +32,16 @@ class Notebook:
     profile: Profile
     spec: TargetSpec
     original_text: str
+    #: The searches through settings so far, the variant's number first.
+    _searched: list[pd.DataFrame] = field(default_factory=list)
 
     def begin(self, variant: Variant) -> None:
         """Hypothesis and prediction, before there is anything to know."""
         self._write(variant, None)
 
     def finish(self, variant: Variant, judgement: Judgement, proposal: Proposal | None) -> None:
-        """The result: record and notes, the CSV of what was timed, and of a sweep its CSV and plots."""
+        """The result: record and notes, the CSV of what was timed, and of a search through settings
+        its rows and plots."""
         if judgement.timings:
             sources = {f"v{variant.number}": variant.source_sha256} if variant.source_sha256 else None
             frame = results_frame(
@@ -64,7 +69,10 @@ class Notebook:
         workspace.log("variant", number=variant.number, status=variant.status.value)
 
     def _write_sweeps(self, variant: Variant, proposal: Proposal) -> None:
-        write_text(self.workspace.sweep_csv, to_csv(sweep_rows(proposal.sweeps), variant.origin))
+        rows = sweep_rows(proposal.sweeps)
+        rows.insert(0, "variant", f"v{variant.number}")
+        self._searched.append(rows)
+        write_text(self.workspace.sweep_csv, to_csv(joined(self._searched), variant.origin))
         for view in sweep_views(proposal.sweeps):
             save_sweep_plot(self.workspace.plots, view, view.function.stem(variant.number), self.profile)
 
