@@ -138,7 +138,9 @@ def test_a_heat_map_says_what_its_axes_colours_and_marks_are() -> None:
     marks = {line.get_marker(): (round(line.get_xdata()[0]), round(line.get_ydata()[0])) for line in axes.lines}  # type: ignore[index]
     assert marks == {"o": (1, 0), "*": (1, 1)}
     assert any(axes.get_ylabel() == "time over the best of the case" for axes in figure.axes)
-    assert f"{CAPTION}; each cell with the best of num_stages that was tried there" == " ".join(figure.get_supxlabel().split())
+    assert f"{CAPTION}; each cell with the best of num_stages that was tried there" == " ".join(
+        figure.get_supxlabel().split()
+    )
 
 
 def test_a_mark_that_is_not_on_the_grid_is_not_drawn() -> None:

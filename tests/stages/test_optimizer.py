@@ -53,6 +53,18 @@ def test_each_variant_builds_on_the_best_and_the_last_best_wins(optimized: Run) 
     assert result["stop_reason"] == "every strategy that the profile recommends was tried"
 
 
+def test_what_searches_settings_too_is_expected_to_bring_what_the_best_has_not_won_by_them(profiled: Run) -> None:
+    recommend_only(profiled, "pipelined_loop", "settings", predicted_high=1.3)
+    profiled.optimize()
+    pipelined, *_ = profiled.variants()
+    assert (pipelined.strategy, pipelined.predicted_high) == ("pipelined_loop", pytest.approx(1.3 * 1.3))
+    assert pipelined.basis[-1].startswith("times up to 1.30× by settings, which are searched with it")
+
+
+def test_what_searches_settings_too_is_expected_to_bring_no_more_where_the_best_has_them(optimized: Run) -> None:
+    assert not any("by settings" in line for variant in optimized.variants() for line in variant.basis)
+
+
 def test_a_variant_has_the_line_endings_of_the_original(profiled: Run) -> None:
     original = profiled.workspace.original
     original.write_bytes(original.read_bytes().replace(b"\n", b"\r\n"))

@@ -140,7 +140,9 @@ def _finish(figure: Figure, view: SweepView, caption: str) -> None:
     figure.legend(
         list(entries.values()), list(entries), loc="outside upper center", ncols=3, fontsize=7.5, frameon=False
     )
-    more = [f"each cell with the best of {', '.join(map(_name, view.others))} that was tried there"] if view.others else []
+    more = (
+        [f"each cell with the best of {', '.join(map(_name, view.others))} that was tried there"] if view.others else []
+    )
     more += [f"{view.left_out} lighter cases not shown"] if view.left_out else []
     letters = int(CAPTION_LETTERS * figure.get_figwidth())
     told = textwrap.fill("; ".join([caption, *more]), letters, break_on_hyphens=False)

@@ -21,7 +21,7 @@ from warpsmith.project.snapshot import expect_sha256, file_sha256
 from warpsmith.report.pages import render_comparison
 from warpsmith.search.bench import Bench
 from warpsmith.search.strategies import CATALOGUE
-from warpsmith.search.strategies.base import Ground, Inapplicable, Proposal
+from warpsmith.search.strategies.base import Card, Ground, Inapplicable, Proposal
 from warpsmith.search.strategies.settings import SettingsSweep
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.encoding import encoded
@@ -158,6 +158,9 @@ def _try(search: Search, recommendation: Recommendation) -> None:
     if search.best and search.best.verdict and search.best.verdict.speedup:
         base_gain = search.best.verdict.speedup.value
         basis += (f"times {base_gain:.3f}×, which v{search.best.number} was measured at",)
+    with_settings = _settings_beside(search, card)
+    if with_settings > 1:
+        basis += (f"times up to {with_settings:.2f}× by settings, which are searched with it and which the best lacks",)
     variant = Variant(
         number=len(search.variants) + 1,
         strategy=card.name,
@@ -168,7 +171,7 @@ def _try(search: Search, recommendation: Recommendation) -> None:
         basis=basis,
         taught=lessons(search.variants),
         predicted_low=base_gain * recommendation.predicted_low,
-        predicted_high=base_gain * recommendation.predicted_high,
+        predicted_high=base_gain * with_settings * recommendation.predicted_high,
         origin=search.profile.origin,
     )
     session.progress.step(f"v{variant.number}: {card.title}", variant.number, at_most=session.request.max_variants)
@@ -189,6 +192,14 @@ def _try(search: Search, recommendation: Recommendation) -> None:
         search.bench, search.rules, search.notebook.original_text, proposal, lambda each: _placed(search, variant, each)
     )
     _finish(search, variant, judgement, proposal)
+
+
+def _settings_beside(search: Search, card: Card) -> float:
+    """The most that settings may bring to a strategy that searches them too: 1 where the best has them already."""
+    settings = SettingsSweep().card.name
+    if not card.searches_settings or card.name == settings or search.swept_source is not None:
+        return 1.0
+    return max((r.predicted_high for r in search.profile.recommendations if r.strategy == settings), default=1.0)
 
 
 def _placed(search: Search, variant: Variant, proposal: Proposal) -> Standing:

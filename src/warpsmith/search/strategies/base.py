@@ -43,6 +43,8 @@ class Card:
     expected: str
     risk: str
     takes_up: tuple[OpportunityKind, ...] = ()
+    #: whether it searches the launch settings too, which may win where an earlier search of them did not
+    searches_settings: bool = False
     layer: Layer = Layer.GENERAL
     brief: str | None = None
 

@@ -25,6 +25,7 @@ CARD = Card(
     risk="stages live in shared memory, so that a wide row fits fewer programs on an SM; the number is searched with "
     "the other settings",
     takes_up=(OpportunityKind.UNPIPELINED_LOOP,),
+    searches_settings=True,
 )
 
 

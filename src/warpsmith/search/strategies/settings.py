@@ -28,6 +28,7 @@ CARD = Card(
     risk="a band that was tuned at few shapes harms others; held-out cases between the tuned ones would show it, and "
     "outside the bands the original's own expressions hold",
     takes_up=(OpportunityKind.ONE_PROGRAM_PER_SM, OpportunityKind.STEPPED_WARPS, OpportunityKind.SHORT_ROWS),
+    searches_settings=True,
 )
 
 
