@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.scan import scan
-from warpsmith.source.table import Band, SettingsTable, write_table
+from warpsmith.source.table import Band, SettingsTable, without_settings, without_tables, write_table
 
 SOURCE = """\
 import math
@@ -215,3 +216,25 @@ def test_a_table_that_cannot_be_written_says_why(wrong: dict[str, Any], reason: 
 
 def test_a_table_without_bands_leaves_the_source_alone() -> None:
     assert written(table()) == SOURCE
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        'def _gpu_key(device):\n    return "sm%d" % device\n\n\nNAME = _gpu_key(0)\n',
+        "def _tuned_settings():\n    return {}\n",
+        "_SettingsTable = dict\n",
+        "if True:\n    from settings import _tuned_settings\n",
+        "TABLE = {}\n",
+        "class _gpu_key:\n    pass\n",
+    ],
+)
+def test_what_a_source_has_by_the_names_of_a_table_is_the_authors_and_stays(own: str) -> None:
+    name = re.findall(r"^(_\w+_SETTINGS)", write_table(SOURCE, scan(SOURCE), [TABLE]), re.MULTILINE)[0]
+    source = SOURCE.replace("\n\n\n@triton.jit", "\n\n" + own.replace("TABLE", name) + "\n\n@triton.jit", 1)
+    assert source != SOURCE
+
+    with pytest.raises(NotApplicable, match=r"line \d+: the source has a _\w+ of its own"):
+        write_table(source, scan(source), [TABLE])
+    assert without_tables(source) == source
+    assert without_settings(source, TABLE.jit_function) == source

@@ -17,7 +17,7 @@ from warpsmith.contracts.audit import Knob
 from warpsmith.contracts.base import Settings
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.launch import LaunchRecord
-from warpsmith.report.tables import sweep_frame
+from warpsmith.report.tables import joined, sweep_frame
 from warpsmith.search.tuning.results import Tuning
 from warpsmith.search.tuning.values import own_value
 from warpsmith.verdict.statistics import geometric_mean
@@ -69,8 +69,17 @@ class SweepView:
     left_out: int
 
 
+def searched_rows(by_variant: Mapping[int, Sequence[Tuning]]) -> pd.DataFrame:
+    """The rows of sweep.csv: those of every search through settings, by the number of the variant that it was for."""
+    frames = []
+    for number, sweeps in by_variant.items():
+        frames.append(sweep_rows(sweeps))
+        frames[-1].insert(0, "variant", f"v{number}")
+    return joined(frames)
+
+
 def sweep_rows(sweeps: Sequence[Tuning]) -> pd.DataFrame:
-    """The rows of sweep.csv."""
+    """The rows of the searches of one variant."""
     readings = [reading for sweep in sweeps for reading in sweep.readings]
     original_ms = {(each.case.name, sweep.mode): each.original_ms for sweep in sweeps for each in sweep.cases}
     return sweep_frame(readings, original_ms=original_ms)

@@ -19,13 +19,11 @@ from warpsmith.source.launches import Reading, read
 from warpsmith.source.overrides import beside_host_code, chosen
 from warpsmith.source.table_forms import form_with, with_form
 from warpsmith.source.table_host import LookUp, override
+from warpsmith.source.table_owned import expect_free, form_in, look_up_statements, tables_in
 from warpsmith.source.table_removal import (
     Removed,
     TableEntries,
-    form_in,
-    look_up_statements,
     table_names,
-    tables_in,
     without_look_up,
     without_table,
 )
@@ -117,6 +115,8 @@ def write_table(source: str, audit: SourceAudit, tables: Sequence[SettingsTable]
         if table.bands:
             groups.setdefault((table.host_function, table.jit_function), []).append(table)
     names = {key: _name(read(source), *key) for key in groups}
+    if groups:
+        expect_free(read(source).source, names.values())
     removed: dict[str, Removed] = {}
     for key, group in groups.items():
         removed[names[key]] = _without(source, names[key], group)

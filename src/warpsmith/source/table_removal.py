@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from warpsmith.source.editing import Edits
 from warpsmith.source.jit import Jit, jit_functions
 from warpsmith.source.syntax import Source, last_name, mentions, names_read, walk_scope
-from warpsmith.source.table_text import GPU_KEY, LOOK_UP, TABLE_TYPE, Form, Ranges, axes_of_call
+from warpsmith.source.table_owned import form_in, look_up_statements, tables_in
+from warpsmith.source.table_text import LOOK_UP, Form, Ranges, axes_of_call
 
 #: GPU -> bytes an element -> bands of (ranges, settings).
 TableEntries = dict[tuple[int, int, int], dict[int, list[tuple[Ranges, dict[str, int]]]]]
@@ -26,9 +27,9 @@ class Removed:
 def without_table(text: str, name: str, *, exactly: bool = False) -> Removed:
     """The source without the table `name`; unchanged where there is none. `exactly` takes the traces out as well."""
     source = Source.read(text)
-    table = next((s for s in source.tree.body if name in table_names(s)), None)
+    table = next((s for s in tables_in(source) if name in table_names(s)), None)
     form = form_in(source)
-    if not isinstance(table, ast.AnnAssign | ast.Assign) or table.value is None or form is None:
+    if table is None or table.value is None or form is None:
         return Removed(text)
     edits = Edits(text, joins=exactly)
     edits.remove(table)
@@ -62,31 +63,6 @@ def _band(form: Form, written: object) -> tuple[Ranges, dict[str, int]]:
     assert isinstance(written, tuple)
     *ranges, settings = written
     return tuple(ranges) if form is Form.ROWS else tuple(ranges[0]), settings
-
-
-def form_in(source: Source) -> Form | None:
-    """The form of the look-up that a source has; None where it has none."""
-    for statement in source.tree.body:
-        if isinstance(statement, ast.FunctionDef) and statement.name == LOOK_UP:
-            if statement.args.vararg is not None:
-                return Form.SIZES
-            return Form.ROWS if len(statement.args.args) == 4 else Form.GPU_ALONE
-    return None
-
-
-def look_up_statements(source: Source) -> list[ast.stmt]:
-    """The statements of the look-up: its type, the GPU's key and the function."""
-    return [
-        s
-        for s in source.tree.body
-        if (isinstance(s, ast.FunctionDef) and s.name in (LOOK_UP, GPU_KEY))
-        or (isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and s.targets[0].id == TABLE_TYPE)
-    ]
-
-
-def tables_in(source: Source) -> list[ast.AnnAssign]:
-    """Every settings table of a source."""
-    return [s for s in source.tree.body if isinstance(s, ast.AnnAssign) and last_name(s.annotation) == TABLE_TYPE]
 
 
 def table_names(statement: ast.stmt) -> list[str]:

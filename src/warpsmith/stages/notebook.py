@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import pandas as pd
-
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.variant import Variant
 from warpsmith.report.diff import unified_diff
 from warpsmith.report.figures import save_sweep_plot
 from warpsmith.report.pages import render_variant_notes
-from warpsmith.report.sweep_view import sweep_rows, sweep_views
-from warpsmith.report.tables import joined, results_frame, to_csv
+from warpsmith.report.sweep_view import searched_rows, sweep_views
+from warpsmith.report.tables import results_frame, to_csv
 from warpsmith.search.strategies.base import Proposal
+from warpsmith.search.tuning.results import Tuning
 from warpsmith.stages.judge import Judgement
 from warpsmith.workspace.documents import write_document, write_text
 from warpsmith.workspace.layout import Workspace
@@ -32,8 +31,8 @@ class Notebook:
     profile: Profile
     spec: TargetSpec
     original_text: str
-    #: The searches through settings so far, the variant's number first.
-    _searched: list[pd.DataFrame] = field(default_factory=list)
+    #: The searches through settings so far, by the variant's number.
+    _searched: dict[int, tuple[Tuning, ...]] = field(default_factory=dict)
 
     def begin(self, variant: Variant) -> None:
         """Hypothesis and prediction, before there is anything to know."""
@@ -69,10 +68,8 @@ class Notebook:
         workspace.log("variant", number=variant.number, status=variant.status.value)
 
     def _write_sweeps(self, variant: Variant, proposal: Proposal) -> None:
-        rows = sweep_rows(proposal.sweeps)
-        rows.insert(0, "variant", f"v{variant.number}")
-        self._searched.append(rows)
-        write_text(self.workspace.sweep_csv, to_csv(joined(self._searched), variant.origin))
+        self._searched[variant.number] = proposal.sweeps
+        write_text(self.workspace.sweep_csv, to_csv(searched_rows(self._searched), variant.origin))
         for view in sweep_views(proposal.sweeps):
             save_sweep_plot(self.workspace.plots, view, view.function.stem(variant.number), self.profile)
 
