@@ -238,3 +238,30 @@ def test_what_a_source_has_by_the_names_of_a_table_is_the_authors_and_stays(own:
         write_table(source, scan(source), [TABLE])
     assert without_tables(source) == source
     assert without_settings(source, TABLE.jit_function) == source
+
+
+@pytest.mark.parametrize(
+    ("settings", "ranges", "told"),
+    [
+        ({}, ((1, 2), (3, 4)), "expected a setting"),
+        ({"num_warps": 8}, ((2, 1), (3, 4)), r"expected ranges from the least to the greatest, found \(2, 1\)"),
+    ],
+)
+def test_a_band_that_says_nothing_or_holds_nowhere_is_refused(
+    settings: dict[str, int], ranges: tuple[tuple[int, int], ...], told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        Band(ranges=ranges, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("launch", "told"),
+    [
+        ("num_warps=(w := 4),", "line 29: it is assigned within the launch"),
+        ("num_warps=warps,", "line 20 has another statement after it: split the line"),
+    ],
+)
+def test_a_knob_that_no_override_can_follow_is_refused_with_the_reason(launch: str, told: str) -> None:
+    source = SOURCE.replace("num_warps=num_warps,  # stepped elsewhere", launch)
+    source = source.replace("    n_rows, n_cols = x.shape", "    warps = 4; n_rows, n_cols = x.shape")
+    assert scan(source).knob("_norm_kernel.num_warps").why_not == told

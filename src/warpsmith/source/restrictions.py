@@ -12,7 +12,7 @@ from warpsmith.contracts.audit import KnobKind, KnobOrigin
 from warpsmith.source.launches import Launch
 from warpsmith.source.places import Place, reaching_assignment
 from warpsmith.source.sites import Site
-from warpsmith.source.syntax import Source, last_name, walk_scope
+from warpsmith.source.syntax import Source, blocks, last_name, walk_scope
 
 #: FlagGems' cache of launches tells constexprs apart, and neither options nor what a tuner or heuristics choose.
 _KEEP_CONSTEXPRS_APART = frozenset({"libentry"})
@@ -24,8 +24,18 @@ def restricted(source: Source, site: Site) -> Site:
     """The site, refused where something around the launch forbids to change it."""
     if site.why_not is not None:
         return site
-    why = _cached(site) or _warmed_up(source, site)
+    why = _on_a_shared_line(source, site) or _cached(site) or _warmed_up(source, site)
     return replace(site, refused=why) if why is not None else site
+
+
+def _on_a_shared_line(source: Source, site: Site) -> str | None:
+    """Why an override, which stands below the line that sets a variable, may come too late."""
+    setting = site.spot.statement
+    if site.spot.place is not Place.AFTER or setting is None:
+        return None
+    block = next((each for each in blocks(source.parents[setting]) if setting in each), [])
+    shared = any(each.lineno == setting.end_lineno for each in block[block.index(setting) + 1 :]) if block else False
+    return f"line {setting.end_lineno} has another statement after it: split the line" if shared else None
 
 
 def _cached(site: Site) -> str | None:

@@ -71,6 +71,8 @@ def given(source: Source, launch: Launch, name: str, kind: KnobKind, expression:
     else:
         spot = spot_of_expression(launch, expression, sizes_things=sizes_things)
         origin = origin_of(expression)
+        if any(isinstance(node, ast.NamedExpr) for node in ast.walk(expression)):
+            refused = f"line {line}: it is assigned within the launch"
     if (carried := kept_on_context(source, launch, expression)) is not None:
         origin, told = KnobOrigin.CONTEXT, carried
     return Site(launch, name, kind, origin, told, line, spot, refused=refused)

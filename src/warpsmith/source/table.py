@@ -36,6 +36,14 @@ class Band(Contract):
     ranges: Ranges
     settings: dict[str, int]
 
+    @model_validator(mode="after")
+    def _says_something(self) -> Band:
+        if not self.settings:
+            raise ValueError(f"expected a setting for {self.ranges}, found none")
+        if reversed_ := [each for each in self.ranges if each[0] > each[1]]:
+            raise ValueError(f"expected ranges from the least to the greatest, found {reversed_[0]}")
+        return self
+
 
 class Basis(Contract):
     """What bands were drawn from: the sizes that were measured, and what each axis is.
