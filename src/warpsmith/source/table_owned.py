@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from warpsmith.source.editing import NotApplicable
-from warpsmith.source.syntax import Source, assignments, last_name
+from warpsmith.source.syntax import Source, last_name
 from warpsmith.source.table_text import GPU_KEY, LOOK_UP, TABLE_TYPE, Form, look_up_code
 
 _NAMES = frozenset({LOOK_UP, GPU_KEY, TABLE_TYPE})
@@ -52,7 +52,6 @@ def _bound(statement: ast.stmt) -> set[str]:
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
-        found |= {each.name for each in assignments(node)}
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
             continue
