@@ -104,7 +104,7 @@ def test_what_a_pass_backward_writes_over_is_given_back_before_it_is_timed_again
     rotation = RotationMaker(InputMaker(target, SMALLEST, Mode.BACKWARD, torch.device("cpu")), L2.WARM).make(0)
     (only,) = rotation.sets
     (gradient,) = only.output_gradients
-    given_back = [tensor for tensor, _ in rotation.pristine]
+    given_back = [tensor for tensor, _ in rotation.pristine[0]]
     assert set(target.overwrites) == written
     assert any(each is gradient for each in given_back) == bool(written)
     assert all(any(each is only.inputs[name] for each in given_back) for name in written - {INCOMING_GRADIENT})

@@ -49,7 +49,7 @@ def test_everyone_is_warmed_up_with_its_own_settings_on_inputs_that_were_restore
     made = contest_of(overwriting("a"), overwriting("b"), target=target_of(overwrites=("x",)), mode=mode)
     made.warm_up()
     assert made.last is not None
-    first = float(made.last.pristine[0][1][0])
+    first = float(made.last.pristine[0][0][1][0])
     assert log == ["a", *[("a", first)] * WARM_UP_CALLS, "b", *[("b", first)] * WARM_UP_CALLS]
 
 

@@ -140,7 +140,7 @@ def test_what_is_not_overwritten_is_not_copied(cuda: Any) -> None:
         return {"x": torch.randn(512, generator=generator), "kept": torch.randn(512, generator=generator), "scale": 2}
 
     rotation = rotations_of(target_of(make_inputs=make_inputs, overwrites=("x", "scale"))).make(0)
-    assert [tensor is rotation.sets[0].inputs["x"] for tensor, _ in rotation.pristine] == [True]
+    assert [tensor is rotation.sets[0].inputs["x"] for tensor, _ in rotation.pristine[0]] == [True]
     assert not rotations_of(target_of(make_inputs=make_inputs)).make(0).overwritten
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -123,7 +124,7 @@ def test_what_is_overwritten_is_restored_then_the_forward_passes_made_anew_then_
     runner = graph_runner(rotation, Mode.BACKWARD)
     cuda.log.clear()
     runner.run_ms(1)
-    restored = ["restore"] * len(rotation.pristine)
+    restored = ["restore"] * len([*itertools.chain(*rotation.pristine)])
     assert len(restored) == 2 * 64  # the input and the gradient that is handed back, of each set
     assert cuda.log == ["refill", *[*restored, "refill", "flush", *REPLAY] * 2]
 
@@ -171,7 +172,7 @@ def test_an_eager_call_is_flushed_where_it_must_be_and_outside_what_is_timed(
 
 
 @pytest.mark.parametrize(("kind", "around"), [(EventsRunner, "event"), (ProfilerRunner, "mark")])
-def test_what_is_overwritten_is_restored_before_each_eager_call_and_outside_what_is_timed(
+def test_what_is_overwritten_of_its_own_set_is_restored_before_each_eager_call_and_outside_what_is_timed(
     cuda: Any, kind: Any, around: str
 ) -> None:
     rotation = rotations_of(target_of(elements=200, overwrites=("x",))).make(0)
@@ -179,7 +180,7 @@ def test_what_is_overwritten_is_restored_before_each_eager_call_and_outside_what
     cuda.log.clear()
     assert runner.run_ms(1) == pytest.approx([0.01])
     compiled = ["mark"] if around == "mark" else []
-    assert cuda.log == compiled + [*["restore"] * 3, "flush", around, around] * 2
+    assert cuda.log == compiled + ["restore", "flush", around, around] * 2
 
 
 @pytest.mark.parametrize("kind", EAGER)
@@ -204,7 +205,7 @@ def test_eager_calls_take_the_sets_in_turn_from_run_to_run_with_the_contenders_o
     ("mode", "overwrites", "passes"),
     [
         (Mode.BACKWARD, (), 4),  # one a set, outside what is timed
-        (Mode.BACKWARD, ("x",), 3 * 4),  # one a set before each call
+        (Mode.BACKWARD, ("x",), 3),  # one of its own set before each call
         (Mode.FULL, ("x",), 3),
     ],
 )

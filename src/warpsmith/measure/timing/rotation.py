@@ -27,23 +27,28 @@ MOST_SETS = 64
 SEED_STEP = 7919
 
 
+#: Tensors of one set with the values that they get back.
+Pristine = tuple[tuple[Tensor, Tensor], ...]
+
+
 @dataclass(frozen=True)
 class Rotation:
     """Input sets, called one after the other.
 
     `flushed`: L2 is cleared before each run, because the sets do not turn it over, or restoring them fills it.
-    `pristine` pairs each tensor that a call may overwrite with its values; with one, a run uses each set once.
+    `pristine` pairs, set by set, each tensor that a call may overwrite with its values; with one, a run uses each set
+    once.
     """
 
     sets: tuple[InputSet, ...]
     flushed: bool
     warm: bool = False
-    pristine: tuple[tuple[Tensor, Tensor], ...] = ()
+    pristine: tuple[Pristine, ...] = ()
     _turns: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
 
     @property
     def overwritten(self) -> bool:
-        return bool(self.pristine)
+        return any(self.pristine)
 
     def order(self, repeats: int) -> list[int]:
         """Indices of the sets, `repeats` times through all of them: every set is used as often as every other."""
@@ -56,13 +61,14 @@ class Rotation:
 
     def keep(self, changed: Sequence[Tensor]) -> None:
         """What those of them hold now that a call may overwrite is what they get back."""
-        for tensor, values in self.pristine:
+        for tensor, values in itertools.chain(*self.pristine):
             if any(tensor is each for each in changed):
                 values.copy_(tensor.data)
 
-    def restore(self) -> None:
-        """Gives overwritten tensors their values back, unseen by autograd (a version that rises fails a backward)."""
-        for tensor, values in self.pristine:
+    def restore(self, index: int | None = None) -> None:
+        """Gives overwritten tensors of one set, or of all, their values back, unseen by autograd (a version that rises
+        fails a backward)."""
+        for tensor, values in itertools.chain(*self.pristine) if index is None else self.pristine[index]:
             tensor.data.copy_(values)
 
 
@@ -85,25 +91,18 @@ class RotationMaker:
         wraps = sum(map(self._touched_bytes, sets)) >= turned_over
         assert wraps or count == MOST_SETS, f"{count} sets of {first.bytes} bytes do not turn L2 over"
         pristine = self._pristine(sets)
-        return Rotation(sets, flushed=not wraps or bool(pristine), pristine=pristine)
+        return Rotation(sets, flushed=not wraps or any(pristine), pristine=pristine)
 
     def _touched_bytes(self, each: InputSet) -> int:
         """What a call brings into L2 of its inputs at least: a gather reads less than it is handed."""
         least = self.inputs.target.cost(self.inputs.case, self.inputs.mode).bytes_moved
         return max(1, min(each.bytes, least or each.bytes))
 
-    def _pristine(self, sets: tuple[InputSet, ...]) -> tuple[tuple[Tensor, Tensor], ...]:
+    def _pristine(self, sets: tuple[InputSet, ...]) -> tuple[Pristine, ...]:
         """A pass backward in place writes over the gradient that it is handed, which has no name among the inputs."""
-        target = self.inputs.target
-        if not target.overwrites:
-            return ()
-        written = [
-            tensor
-            for each in sets
-            for tensor in (*map(each.inputs.get, target.overwrites), *each.output_gradients)
-            if isinstance(tensor, Tensor)
-        ]
-        return tuple((tensor, tensor.detach().clone()) for tensor in written)
+        overwrites = self.inputs.target.overwrites
+        written = [(*map(each.inputs.get, overwrites), *each.output_gradients) if overwrites else () for each in sets]
+        return tuple(tuple((t, t.detach().clone()) for t in each if isinstance(t, Tensor)) for each in written)
 
     @property
     def mode(self) -> Mode:

@@ -11,8 +11,9 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -25,7 +26,7 @@ from torch.torch_version import TorchVersion
 from warpsmith.contracts.case import Mode
 from warpsmith.measure.timing.capture import Captured
 from warpsmith.measure.timing.rotation import Flush, Rotation
-from warpsmith.measure.worker.calls import Call, prepared
+from warpsmith.measure.worker.calls import prepared
 from warpsmith.measure.worker.implementation import Implementation
 
 #: Events resolve some tens of nanoseconds on an H200, half a microsecond elsewhere (cudaEventElapsedTime, CUDA runtime
@@ -79,7 +80,7 @@ class GraphRunner:
 
 @dataclass
 class _Eager:
-    """Single calls, the sets in turn, each on inputs that were restored and with L2 as it was asked for."""
+    """Single calls, the sets in turn, each on a set that was restored and with L2 as it was asked for."""
 
     implementation: Implementation
     mode: Mode
@@ -87,27 +88,31 @@ class _Eager:
     flush: Flush | None
     calls: int = field(default=1, init=False)
 
-    def _prepare(self, call: Call | None) -> Call:
-        """What comes before a timed call. A pass backward needs its forward pass anew where that is overwritten."""
-        self.rotation.restore()
-        if call is None or (self.rotation.overwritten and self.mode is Mode.BACKWARD):
-            call = prepared(self.implementation, self.mode, self.rotation.sets)
-        return call
+    def _calls(self, count: int) -> Iterator[Callable[[], object]]:
+        """So many calls, before each of which what it needs was done."""
+        self.implementation.activate()
+        sets, call = self.rotation.sets, None
+        for _ in range(count):
+            index = self.rotation.next_set()
+            self.rotation.restore(index)
+            if self.rotation.overwritten and self.mode is Mode.BACKWARD:  # what was saved for it is overwritten too
+                call, index = prepared(self.implementation, self.mode, sets[index : index + 1]), 0
+            elif call is None:
+                call = prepared(self.implementation, self.mode, sets)
+            if self.flush is not None:
+                self.flush()
+            yield partial(call, index)
 
 
 class EventsRunner(_Eager):
     """Pairs of events around eager calls. Gaps between launches are in their time, hence the last resort."""
 
     def run_ms(self, count: int) -> list[float]:
-        self.implementation.activate()
-        call, pairs = None, []
-        for _ in range(count + 1):
-            call = self._prepare(call)
-            if self.flush is not None:
-                self.flush()
+        pairs = []
+        for call in self._calls(count + 1):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
-            call(self.rotation.next_set())
+            call()
             end.record()
             pairs.append((start, end))
         pairs[-1][1].synchronize()
@@ -131,19 +136,15 @@ class ProfilerRunner(_Eager):
         return self._profiled(count)
 
     def _profiled(self, count: int) -> list[list[Span]]:
-        self.implementation.activate()
-        call, device = None, self.rotation.sets[0].tensors[0].device
+        device = self.rotation.sets[0].tensors[0].device
         mark = torch.empty(1, dtype=torch.int32, device=device)
         warpsmith_mark[(1,)](mark)  # compiled before the profiler looks
         torch.cuda.synchronize()
         with _profiling() as profiler:
             time.sleep(PROFILER_MARGIN_S)
-            for _ in range(count + 1):
-                call = self._prepare(call)
-                if self.flush is not None:
-                    self.flush()
+            for call in self._calls(count + 1):
                 warpsmith_mark[(1,)](mark)
-                call(self.rotation.next_set())
+                call()
                 warpsmith_mark[(1,)](mark)
             torch.cuda.synchronize()
             time.sleep(PROFILER_MARGIN_S)
