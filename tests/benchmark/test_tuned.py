@@ -10,6 +10,7 @@ import pytest
 
 from warpsmith.contracts.case import Case, DType, Mode, Role
 from warpsmith.contracts.device import DeviceFacts
+from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.measurement import ORIGINAL, Block, Timing, TimingMethod
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.variant import VariantStatus
@@ -21,6 +22,8 @@ sys.path.insert(0, str(ROOT / "benchmark"))
 sys.path.insert(0, str(ROOT / "tests" / "stages"))
 
 import tuned as tuned_benchmark  # noqa: E402
+from liger.installed import MISSING  # noqa: E402
+from profiling.scratch import ScratchProject  # noqa: E402
 from simulated_run import Run, make_repository  # noqa: E402
 from tuning.alone import Kernel, kernel_of, tune_alone  # noqa: E402
 from tuning.claims import (  # noqa: E402
@@ -196,6 +199,21 @@ def test_the_search_finds_what_the_exhaustive_one_does_in_the_same_space(kernel:
     assert found.search_device_time_ms < found.exhaustive_device_time_ms
     timed = {block.contender for timing in found.timings for block in timing.blocks}
     assert len(timed) == found.n_runnable
+
+
+def test_searches_are_compared_at_the_places_of_the_kernels_that_are_asked_for(tmp_path: Path) -> None:
+    jobs = tuned_benchmark.exhaust_jobs(("liger_layer_norm", "liger_geglu"), tmp_path)
+    assert [job.name for job in jobs] == [
+        "liger_layer_norm forward 8192x8192-bf16", "liger_layer_norm backward 8192x4096-bf16",
+    ]  # fmt: skip
+    assert jobs[0].kept == exhausted_path(tmp_path, "liger_layer_norm", Mode.FORWARD, "8192x8192-bf16")
+
+
+def test_a_kernel_of_liger_s_is_not_tuned_where_liger_is_not_there(tmp_path: Path) -> None:
+    (job,) = tuned_benchmark.tune_jobs(("liger_geglu",), tmp_path)
+    with pytest.raises(PreflightError, match=MISSING):
+        job.make(ScratchProject(tmp_path, has_liger=False))
+    assert job.kept == tuned_path(tmp_path, "liger_geglu")
 
 
 # What is committed
