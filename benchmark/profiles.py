@@ -14,22 +14,21 @@ benchmark/data/profiles/ these are committed. Liger-Kernel comes with the extra 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from jobs import ROOT, Job, Pace, asked, kernels_of, missing, summarized, work_through
 from liger.installed import KERNELS as LIGERS
 from profiling.anew import diagnosed_anew
 from profiling.kept import path_of, read_kept, write_kept
 from profiling.scratch import ProfileFailed, ScratchProject, scratch_project
 
-from warpsmith.contracts.errors import WarpsmithError
 from warpsmith.project.config import load_config
 from warpsmith.project.discover import list_targets
 
-ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "benchmark" / "data" / "profiles"
 KERNELS = (*LIGERS, *list_targets(ROOT, load_config(ROOT)))
 #: Chosen: a profile of all cases, ceilings included, took up to 70 s on an H200.
@@ -44,48 +43,32 @@ def measure(
     within_s: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Profiles what is not kept yet. False where one fails. None is begun with less time left than the longest took."""
-    until_s, whole = None if within_s is None else clock() + within_s, True
-    missing = [kernel for kernel in kernels if not path_of(into, kernel).is_file()]
+    """Profiles what is not kept yet. False where one fails."""
+    return work_through(_jobs(kernels, into), project, Pace(within_s, FIRST_S, clock=clock))
+
+
+def _jobs(kernels: Sequence[str], into: Path) -> list[Job[ScratchProject]]:
+    return [Job(kernel, kernel, path_of(into, kernel), partial(_profile, kernel, into)) for kernel in kernels]
+
+
+def _profile(kernel: str, into: Path, project: ScratchProject) -> None:
     into.mkdir(parents=True, exist_ok=True)
-    taken_s: list[float] = []
-    for place, kernel in enumerate(missing):
-        if until_s is not None and until_s - clock() < max(taken_s, default=FIRST_S):
-            print(f"not begun for want of time: {', '.join(missing[place:])}", file=sys.stderr)
-            break
-        try:
-            kept = project.profiled(kernel, into / f"{kernel}.log")
-            if kept.profile.is_predicted:
-                raise ProfileFailed("nothing was measured; expected a GPU")
-        except WarpsmithError as error:
-            _tell(f"{kernel}: {error}", error)
-            whole = False
-            continue
-        write_kept(into, kept)
-        taken_s.append(kept.elapsed_s)
-        print(f"{kernel}: {kept.elapsed_s:.0f} s", file=sys.stderr, flush=True)
-    return whole
+    kept = project.profiled(kernel, into / f"{kernel}.log")
+    if kept.profile.is_predicted:
+        raise ProfileFailed("nothing was measured; expected a GPU")
+    write_kept(into, kept)
 
 
 def _measure(kernels: Sequence[str], into: Path, within_s: float | None) -> int:
-    began_s = time.monotonic()
-    with scratch_project(ROOT, kernels) as project:
-        left_s = None if within_s is None else within_s - (time.monotonic() - began_s)
-        return 0 if measure(kernels, into, project, within_s=left_s) else 1
+    jobs, pace = _jobs(kernels, into), Pace(within_s, FIRST_S)
+    with scratch_project(ROOT, kernels_of(missing(jobs))) as project:
+        return 0 if work_through(jobs, project, pace) else 1
 
 
 def _summarize(directory: Path) -> int:
     from profiling.summary import write_summary  # draws, which needs matplotlib
 
-    try:
-        if write_summary(directory, KERNELS):
-            return 0
-    except WarpsmithError as error:
-        _tell(str(error), error)
-        return 1
-    print(f"nothing is profiled in {directory}", file=sys.stderr)
-    print(f"  next, on a GPU: python benchmark/profiles.py measure --into {directory}", file=sys.stderr)
-    return 1
+    return summarized(lambda: write_summary(directory, KERNELS), "profiled", directory, "profiles.py")
 
 
 def rediagnose(directory: Path) -> int:
@@ -94,28 +77,11 @@ def rediagnose(directory: Path) -> int:
     return 0
 
 
-def _tell(message: str, error: WarpsmithError) -> None:
-    print(message, file=sys.stderr)
-    if error.next_command is not None:
-        print(f"  next: {error.next_command}", file=sys.stderr)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["measure", "rediagnose", "summarize"])
-    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"of {', '.join(KERNELS)}; all, if none is given")
-    parser.add_argument(
-        "--into", type=Path, default=DATA, metavar="DIRECTORY", help=f"default: {DATA.relative_to(ROOT)}"
-    )
-    parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no profile that might not end by then")
-    options = parser.parse_args()
-    if unknown := set(options.kernels) - set(KERNELS):
-        parser.error(f"no kernel {', '.join(sorted(unknown))}; there are {', '.join(KERNELS)}")
-    if options.step != "measure":
-        if options.kernels or options.within is not None:
-            parser.error(f"{options.step} takes neither a kernel nor a time: it is about all that was profiled")
-        return rediagnose(options.into) if options.step == "rediagnose" else _summarize(options.into)
-    return _measure(options.kernels or KERNELS, options.into, options.within)
+    found = asked(__doc__, KERNELS, DATA, measuring=["measure"], others=["rediagnose", "summarize"])
+    if found.step == "measure":
+        return _measure(found.kernels, found.into, found.within_s)
+    return rediagnose(found.into) if found.step == "rediagnose" else _summarize(found.into)
 
 
 if __name__ == "__main__":

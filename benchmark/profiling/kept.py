@@ -43,7 +43,13 @@ def read_kept(directory: Path, kernels: Sequence[str]) -> tuple[Kept, ...]:
     there = {path.name.removesuffix(SUFFIX) for path in directory.glob(f"*{SUFFIX}")}
     if strange := sorted(there - set(kernels)):
         raise UsageError(f"{directory} has profiles of kernels that are not there: {', '.join(strange)}")
-    found = tuple(_read(path_of(directory, kernel)) for kernel in kernels if kernel in there)
+    return read_those(directory, kernels)
+
+
+def read_those(directory: Path, kernels: Sequence[str]) -> tuple[Kept, ...]:
+    """The same, whatever other profiles the directory has."""
+    there = [path for path in (path_of(directory, kernel) for kernel in kernels) if path.is_file()]
+    found = tuple(map(_read, there))
     for other in found[1:]:
         first = found[0].profile.device.environment.model_dump(mode="json")
         if changes := other.profile.device.environment.changes_since(first):

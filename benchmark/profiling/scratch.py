@@ -20,7 +20,7 @@ from liger.installed import told as liger_told
 
 from profiling.kept import Kept
 from warpsmith import __version__
-from warpsmith.contracts.errors import WarpsmithError
+from warpsmith.contracts.errors import PreflightError, WarpsmithError
 from warpsmith.contracts.profile import Profile
 from warpsmith.project.config import FILE_NAME
 from warpsmith.project.demonstration import copy_repository
@@ -29,6 +29,7 @@ from warpsmith.project.demonstration import copy_repository
 _TARGETS = "benchmark/profiled"
 #: In the repository.
 AS_PROFILED = Path("benchmark", "profiling", "as_profiled.py")
+WHOLE = Path("benchmark", "profiling", "as_it_is.py")
 #: Chosen: the end of a log says why a command failed.
 _LAST_LINES = 12
 
@@ -44,10 +45,17 @@ class ScratchProject:
     root: Path
     has_liger: bool
 
-    def profiled(self, kernel: str, log: Path) -> Kept:
-        """What `warpsmith profile` makes of the kernel; what it tells meanwhile goes to `log`. Raises ProfileFailed."""
+    def expect_source_of(self, kernel: str) -> None:
+        """Raises PreflightError where the kernel is Liger's and Liger is not there."""
         if kernel in LIGERS and not self.has_liger:
-            raise ProfileFailed(MISSING)
+            raise PreflightError(MISSING)
+
+    def profiled(self, kernel: str, log: Path) -> Kept:
+        """What `warpsmith profile` makes of the kernel; what it tells meanwhile goes to `log`.
+
+        Raises ProfileFailed, PreflightError.
+        """
+        self.expect_source_of(kernel)
         began_s = time.monotonic()
         command = [sys.executable, "-m", "warpsmith", "profile", kernel, "--fresh", "--json"]
         with log.open("w", encoding="utf-8") as told:
@@ -57,7 +65,7 @@ class ScratchProject:
             raise ProfileFailed("\n".join([f"warpsmith profile ended with {done.returncode}:", *last]))
         return Kept(
             kernel=kernel,
-            of=liger_told() if kernel in LIGERS else f"warpsmith {__version__}",
+            of=told_of(kernel),
             elapsed_s=round(time.monotonic() - began_s, 1),
             profile=Profile.model_validate_json(done.stdout),
         )
@@ -67,6 +75,11 @@ class ScratchProject:
         """The copy's own program; what PYTHONPATH names relative to here is named whole."""
         here = [str(Path(path).resolve()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
         return {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.root / "src"), *here])}
+
+
+def told_of(kernel: str) -> str:
+    """The package that the kernel is from, with its version."""
+    return liger_told() if kernel in LIGERS else f"warpsmith {__version__}"
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from jobs import Telling
+
 from tuning.kept import KeptReading, SweptPass, Tuned
 from tuning.tally import Tally
 from warpsmith.contracts.case import Mode
@@ -24,6 +26,7 @@ from warpsmith.search.strategies.tuned import tuned
 from warpsmith.search.tuning.catalogue import Searched, originals
 from warpsmith.search.tuning.results import Tuning
 from warpsmith.source.encoding import encoded
+from warpsmith.stages.beginning import settled_goal
 from warpsmith.stages.inspecting import inspect
 from warpsmith.stages.judge import Judgement, time_copy
 from warpsmith.stages.narrowing import judge_proposal
@@ -36,22 +39,6 @@ from warpsmith.workspace.layout import Workspace
 
 #: The variant's name among the contenders.
 TUNED = "tuned"
-
-
-@dataclass
-class Telling:
-    """A stage's progress, told a line at a time."""
-
-    tell: Callable[[str], None]
-
-    def step(self, text: str, number: int | None = None, *, of: int | None = None, at_most: int | None = None) -> None:
-        self.tell(text)
-
-    def note(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        self.tell(text if total is None else f"{text} ({done} of {total})")
-
-    def best(self, text: str) -> None:
-        self.tell(text)
 
 
 @dataclass(frozen=True)
@@ -82,8 +69,13 @@ def opened(root: Path, kernel: str, of: str, tell: Callable[[str], None]) -> Ite
 
 
 def kernel_of(session: Session, of: str) -> Kernel:
-    """The kernel that a session is about, its source as it is now. Raises PreflightError, WorkerError."""
+    """The kernel that a session is about, its source as it is now. Raises PreflightError, WorkerError.
+
+    The session's goal is settled as a profile does it: a kernel without a backward pass has its forward pass for one.
+    """
     spec, workspace = session.describe(), session.workspace
+    goal = settled_goal(session.request.goal, spec, f"warpsmith run {session.request.kernel}")
+    session.request = session.request.model_copy(update={"goal": goal})
     write_bytes(workspace.original, read_source(session.root / spec.source))
     bench = session.bench(spec, inspect(session))
     return Kernel(session.request.kernel, of, session, bench, text_of(workspace.original))

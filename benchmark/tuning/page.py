@@ -9,7 +9,7 @@ from claiming import Cells, Claim, claims_told, table
 from tuning.claims import CHOSEN, KnownGain, found_at, loss_of, part_of
 from tuning.kept import Exhausted, SweptPass, Tuned
 from warpsmith.contracts.measurement import ORIGINAL
-from warpsmith.contracts.verdict import CaseSpeedup
+from warpsmith.contracts.verdict import CaseSpeedup, Outcome
 from warpsmith.report import quantities
 from warpsmith.search.tuning.space import label
 from warpsmith.verdict.statistics import median_ms
@@ -92,7 +92,7 @@ def _kernel(tuned: Tuned) -> Cells:
     timed = sum(1 for swept in tuned.passes for reading in swept.readings if reading.time_ms is not None)
     return (
         tuned.kernel,
-        verdict.outcome.value if verdict else f"{quantities.words(tuned.status.value)}: {tuned.detail}",
+        _outcome(tuned),
         f"{verdict.goal.value:.3f}×" if verdict and verdict.goal else quantities.MISSING,
         _range(tuned, "forward"),
         _range(tuned, "backward"),
@@ -100,6 +100,16 @@ def _kernel(tuned: Tuned) -> Cells:
         _time(tuned.device_time_ms),
         f"{tuned.elapsed_s:.0f} s",
     )
+
+
+def _outcome(tuned: Tuned) -> str:
+    """With the first reason, where it is no win."""
+    verdict = tuned.verdict
+    if verdict is None:
+        return f"{quantities.words(tuned.status.value)}: {tuned.detail}"
+    if verdict.outcome is Outcome.ACCEPTED:
+        return verdict.outcome.value
+    return f"{verdict.outcome.value}: {verdict.reasons[0]}"
 
 
 def _range(tuned: Tuned, mode: str) -> str:

@@ -15,7 +15,7 @@ from warpsmith.contracts.audit import Opportunity, OpportunityKind
 from warpsmith.contracts.case import Case, DType, Mode, Role
 from warpsmith.contracts.counters import CounterRow, Counters
 from warpsmith.contracts.device import Origin, OriginKind
-from warpsmith.contracts.errors import UsageError
+from warpsmith.contracts.errors import PreflightError, UsageError
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Bottleneck, PricedOpportunity, Profile
 from warpsmith.contracts.target import TargetSpec
@@ -534,7 +534,7 @@ def test_a_profile_that_cannot_be_made_says_why(project: Any, tmp_path: Path, mo
     with pytest.raises(ProfileFailed, match=r"warpsmith profile ended with 2:(.|\n)*no target for kernel 'softmax'"):
         project.profiled("softmax", tmp_path / "softmax.log")
     without = type(project)(project.root, has_liger=False)
-    with pytest.raises(ProfileFailed, match=MISSING):
+    with pytest.raises(PreflightError, match=MISSING):
         without.profiled("liger_softmax", tmp_path / "liger_softmax.log")
 
 

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from warpsmith.contracts.case import Case, DType, Mode, Role
 from warpsmith.contracts.device import DeviceFacts
+from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.measurement import ORIGINAL, Block, Timing, TimingMethod
 from warpsmith.contracts.profile import Profile
+from warpsmith.contracts.target import TargetSpec
 from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import CaseSpeedup, Interval, Outcome, Verdict
+from warpsmith.measure.worker.protocol import Time
 from warpsmith.workspace.documents import read_document
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmark"))
 sys.path.insert(0, str(ROOT / "tests" / "stages"))
 
+import simulated_gpu  # noqa: E402
 import tuned as tuned_benchmark  # noqa: E402
+from liger.installed import MISSING  # noqa: E402
+from profiling.scratch import ScratchProject  # noqa: E402
+from simulated_kernel import FORWARD, Work  # noqa: E402
 from simulated_run import Run, make_repository  # noqa: E402
 from tuning.alone import Kernel, kernel_of, tune_alone  # noqa: E402
 from tuning.claims import (  # noqa: E402
@@ -162,6 +170,17 @@ def test_the_page_tells_what_was_found_beside_what_is_known(device: DeviceFacts,
     assert (tmp_path / "tuned.png").stat().st_size > 10_000
 
 
+def test_the_page_tells_why_a_variant_was_rejected(device: DeviceFacts, tmp_path: Path) -> None:
+    kept = tuned(device, speedup(GEGLU, 0.9, regressed=True))
+    assert kept.verdict is not None
+    reasons = ("4096x16384-bf16, forward: 0.900 [0.890, 0.910]", "over the tuning cases as fast")
+    rejected = kept.verdict.model_copy(update={"outcome": Outcome.REJECTED, "reasons": reasons})
+    write_kept(tuned_path(tmp_path, "liger_geglu"), kept.model_copy(update={"verdict": rejected}))
+    assert write_summary(tmp_path, ("liger_geglu",))
+    page = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert f"| liger_geglu | rejected: {reasons[0]} | 1.100× |" in page
+
+
 def test_nothing_tuned_makes_no_page(tmp_path: Path) -> None:
     assert not write_summary(tmp_path, ("liger_geglu",))
     assert list(tmp_path.iterdir()) == []
@@ -187,6 +206,28 @@ def test_a_kernel_is_tuned_by_settings_alone_and_judged_at_every_case_and_pass(k
     assert found.device_time_ms > 0
 
 
+def test_a_kernel_without_a_backward_pass_is_tuned_and_judged_in_its_forward_pass_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(simulated_gpu, "described", forward_alone)
+    run = Run.begin(make_repository(tmp_path / "repository"))
+    run.gpu.slowdown = faster_with_16_warps
+    found = tune_alone(kernel_of(run.session(), "warpsmith 0.1"))
+
+    assert found.verdict is not None and found.verdict.goal_mode is Mode.FORWARD
+    assert found.verdict.outcome is Outcome.ACCEPTED
+    assert {question.mode for question in run.gpu.asked if isinstance(question, Time)} == {Mode.FORWARD}
+
+
+def forward_alone(root: Path, described: Callable[[Path], TargetSpec] = simulated_gpu.described) -> TargetSpec:
+    return described(root).model_copy(update={"modes": (Mode.FORWARD,), "differentiable": ()})
+
+
+def faster_with_16_warps(work: Work) -> float:
+    return 1.0 if work.warps(FORWARD) == 16 else 1.2
+
+
 def test_the_search_finds_what_the_exhaustive_one_does_in_the_same_space(kernel: Kernel) -> None:
     case = kernel.bench.spec.tuning_cases[0].name
     found = compare_searches(kernel.bench, place_of(kernel, Mode.BACKWARD, case), lambda text: None)
@@ -196,6 +237,21 @@ def test_the_search_finds_what_the_exhaustive_one_does_in_the_same_space(kernel:
     assert found.search_device_time_ms < found.exhaustive_device_time_ms
     timed = {block.contender for timing in found.timings for block in timing.blocks}
     assert len(timed) == found.n_runnable
+
+
+def test_searches_are_compared_at_the_places_of_the_kernels_that_are_asked_for(tmp_path: Path) -> None:
+    jobs = tuned_benchmark.exhaust_jobs(("liger_layer_norm", "liger_geglu"), tmp_path)
+    assert [job.name for job in jobs] == [
+        "liger_layer_norm forward 8192x8192-bf16", "liger_layer_norm backward 8192x4096-bf16",
+    ]  # fmt: skip
+    assert jobs[0].kept == exhausted_path(tmp_path, "liger_layer_norm", Mode.FORWARD, "8192x8192-bf16")
+
+
+def test_a_kernel_of_liger_s_is_not_tuned_where_liger_is_not_there(tmp_path: Path) -> None:
+    (job,) = tuned_benchmark.tune_jobs(("liger_geglu",), tmp_path)
+    with pytest.raises(PreflightError, match=MISSING):
+        job.make(ScratchProject(tmp_path, has_liger=False))
+    assert job.kept == tuned_path(tmp_path, "liger_geglu")
 
 
 # What is committed

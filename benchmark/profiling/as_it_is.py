@@ -1,4 +1,4 @@
-"""A target as it is tuned: copied under a kernel's name, this file is that kernel's target in a scratch project."""
+"""A target as it is, but beside nobody: under a kernel's name, this file is its target in a scratch project."""
 
 from __future__ import annotations
 
