@@ -12,7 +12,8 @@ import pytest
 
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.scan import scan
-from warpsmith.source.table import Band, SettingsTable, without_tables, write_table
+from warpsmith.source.syntax import equal_syntax_tree
+from warpsmith.source.table import Band, SettingsTable, without_settings, without_tables, write_table
 
 HEAD = '''\
 """Row kernels."""
@@ -292,3 +293,64 @@ def test_a_table_with_entries_for_another_gpu_that_are_keyed_otherwise_is_not_re
 def test_every_band_has_a_range_for_each_size() -> None:
     with pytest.raises(ValueError, match="expected a range for each of"):
         SettingsTable.model_validate({**dict(table("_scale_kernel", "host", "x", num_warps=8)), "axes": ("n",)})
+
+
+OWN_NAMES = {
+    "_gpu_key": 'def _gpu_key(dev):\n    return "sm%d" % dev\n\n\nNAME = _gpu_key(0)\n',
+    "_tuned_settings": 'def _tuned_settings():\n    return {"num_warps": 4}\n\n\nNAME = _tuned_settings()\n',
+    "_SettingsTable": "_SettingsTable = dict\n",
+    "_HOST_SETTINGS": "_HOST_SETTINGS = {}\n",
+}
+ALL_OWN = "_HOST_SETTINGS: dict[str, int] = {}\n\n\n" + "\n\n".join(
+    OWN_NAMES[name] for name in ("_gpu_key", "_tuned_settings")
+)
+
+
+@pytest.mark.parametrize(("name", "own"), OWN_NAMES.items(), ids=OWN_NAMES.keys())
+def test_a_definition_of_the_source_s_own_is_never_taken_for_the_look_up(name: str, own: str) -> None:
+    source = TILED.replace("def host", f"{own}\n\ndef host")
+    line = source.split("\n").index(own.split("\n")[0]) + 1
+
+    with pytest.raises(NotApplicable, match=f"^line {line}: {name} is the source's own, .* rename it first$"):
+        written(source, table("_scale_kernel", "host", "x", "n", num_warps=8))
+    assert without_tables(source) == source
+    assert without_settings(source, "_scale_kernel") == source
+
+
+def test_taking_tables_out_leaves_a_source_that_has_all_our_names_alone() -> None:
+    source = TILED.replace("def host", f"{ALL_OWN}\n\ndef host")
+    assert without_tables(source) == source
+
+
+def test_an_imported_name_is_the_source_s_own_too() -> None:
+    source = "from library.gpus import key as _gpu_key\n" + TILED
+    with pytest.raises(NotApplicable, match=r"^line 1: _gpu_key is the source's own"):
+        written(source, table("_scale_kernel", "host", "x", "n", num_warps=8))
+
+
+def test_a_look_up_that_the_author_changed_is_his_own() -> None:
+    once = written(TILED, table("_scale_kernel", "host", "x", "n", num_warps=8))
+    changed = once.replace('device.type != "cuda"', 'device.type not in ("cuda", "meta")')
+    assert changed != once
+
+    assert without_tables(changed) == changed
+    with pytest.raises(NotApplicable, match="is the source's own"):
+        written(changed, table("_scale_kernel", "host", "x", "n", num_warps=4))
+
+
+def test_a_look_up_that_other_code_reads_stays() -> None:
+    once = written(TILED, table("_scale_kernel", "host", "x", "n", num_warps=8))
+    without = without_tables(f"{once}\n\nHERE = _gpu_key(0)\n")
+
+    assert "def _gpu_key" in without and "import functools" in without
+    assert "_HOST_SETTINGS" not in without
+
+
+@pytest.mark.parametrize("given", ["(w := 4)", "(\n        4 if n > 8\n        else 2\n    )"])
+def test_an_argument_that_needs_its_parentheses_is_put_back_in_them(given: str) -> None:
+    source = TILED.replace("num_warps=4", f"num_warps={given}")
+    wanted = table("_scale_kernel", "host", "x", "n", num_warps=8)
+    once = written(source, wanted)
+
+    assert equal_syntax_tree(written(once, wanted), once)
+    assert equal_syntax_tree(without_tables(once), source)

@@ -116,7 +116,11 @@ class Edits:
             why = f"libcst {version('libcst')} cannot read its syntax"
             raise NotApplicable(f"line {error.raw_line}: the source cannot be rewritten: {why}") from error
         editor = _Editor(self)
-        changed = wrapper.visit(editor).code
+        try:
+            changed = wrapper.visit(editor).code
+        except cst.ParserSyntaxError as error:
+            line = min(editor.waiting, default=1)
+            raise NotApplicable(f"line {line}: the source cannot be rewritten: {error.message}") from error
         if editor.waiting:
             line = min(editor.waiting)
             raise NotApplicable(f"line {line}: the code stands where no statement can be added; split its line first")
@@ -126,6 +130,14 @@ class Edits:
         # str.splitlines also splits where Python does not, such as at a form feed
         text = self.source.split("\n")[line - 1] if not self.source.isascii() else ""
         return len(text.encode()[:offset_bytes].decode()) if text else offset_bytes
+
+
+def _parsed(code: str) -> cst.BaseExpression:
+    """An expression; one that can only stand in parentheses, as its own did, is given them."""
+    try:
+        return cst.parse_expression(code)
+    except cst.ParserSyntaxError:
+        return cst.parse_expression(f"({code})")
 
 
 def _add(where: dict[int, list[str]], line: int, code: str) -> None:
@@ -192,7 +204,7 @@ class _Editor(cst.CSTTransformer):
         span = self._span(original)
         if span in self.edits.replaced:
             self._met(span[0])
-            changed = cst.parse_expression(self.edits.replaced[span])
+            changed = _parsed(self.edits.replaced[span])
             if original.lpar and not changed.lpar and span not in self.edits.bare:
                 changed = changed.with_changes(lpar=original.lpar, rpar=original.rpar)
             return changed

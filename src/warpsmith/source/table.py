@@ -17,18 +17,19 @@ from warpsmith.source.editing import Edits, NotApplicable
 from warpsmith.source.knobs import sites
 from warpsmith.source.launches import Reading, read
 from warpsmith.source.overrides import beside_host_code, chosen
+from warpsmith.source.syntax import Source
 from warpsmith.source.table_forms import form_with, with_form
-from warpsmith.source.table_host import LookUp, override
-from warpsmith.source.table_removal import (
-    Removed,
+from warpsmith.source.table_found import (
+    LOOK_UP_NAMES,
     TableEntries,
     form_in,
     look_up_statements,
     table_names,
     tables_in,
-    without_look_up,
-    without_table,
+    taken,
 )
+from warpsmith.source.table_host import LookUp, override
+from warpsmith.source.table_removal import Removed, without_look_up, without_table
 from warpsmith.source.table_text import Form, Ranges, look_up_code, table_code, table_name
 
 
@@ -117,6 +118,8 @@ def write_table(source: str, audit: SourceAudit, tables: Sequence[SettingsTable]
         if table.bands:
             groups.setdefault((table.host_function, table.jit_function), []).append(table)
     names = {key: _name(read(source), *key) for key in groups}
+    if groups:
+        _require_free(read(source).source, list(names.values()))
     removed: dict[str, Removed] = {}
     for key, group in groups.items():
         removed[names[key]] = _without(source, names[key], group)
@@ -182,6 +185,13 @@ def _name(reading: Reading, host_function: str, jit_function: str) -> str:
     """The table's name: after the host function where that launches this jit function and no other."""
     here = {launch.jit_name for launch in reading.launches if launch.host_function == host_function}
     return table_name(host_function, jit_function, here <= {jit_function})
+
+
+def _require_free(source: Source, names: Sequence[str]) -> None:
+    """Raises NotApplicable where the source gives a name of the table or its look-up to something of its own."""
+    if (found := taken(source, [*LOOK_UP_NAMES, *names])) is not None:
+        name, line = found
+        raise NotApplicable(f"line {line}: {name} is the source's own, and a table needs that name: rename it first")
 
 
 def _require(reading: Reading, edits: Edits) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from warpsmith.source.editing import Edits
 from warpsmith.source.syntax import Source
-from warpsmith.source.table_removal import (
+from warpsmith.source.table_found import (
     entries_of,
     form_in,
     is_look_up,

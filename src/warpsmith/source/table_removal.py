@@ -8,10 +8,17 @@ from dataclasses import dataclass, field
 from warpsmith.source.editing import Edits
 from warpsmith.source.jit import Jit, jit_functions
 from warpsmith.source.syntax import Source, last_name, mentions, names_read, walk_scope
-from warpsmith.source.table_text import GPU_KEY, LOOK_UP, TABLE_TYPE, Form, Ranges, axes_of_call
-
-#: GPU -> bytes an element -> bands of (ranges, settings).
-TableEntries = dict[tuple[int, int, int], dict[int, list[tuple[Ranges, dict[str, int]]]]]
+from warpsmith.source.table_found import (
+    LOOK_UP_NAMES,
+    TableEntries,
+    entries_of,
+    form_in,
+    is_look_up,
+    look_up_statements,
+    table_names,
+    tables_in,
+)
+from warpsmith.source.table_text import axes_of_call
 
 
 @dataclass(frozen=True)
@@ -26,9 +33,9 @@ class Removed:
 def without_table(text: str, name: str, *, exactly: bool = False) -> Removed:
     """The source without the table `name`; unchanged where there is none. `exactly` takes the traces out as well."""
     source = Source.read(text)
-    table = next((s for s in source.tree.body if name in table_names(s)), None)
+    table = next((s for s in tables_in(source) if name in table_names(s)), None)
     form = form_in(source)
-    if not isinstance(table, ast.AnnAssign | ast.Assign) or table.value is None or form is None:
+    if table is None or table.value is None or form is None:
         return Removed(text)
     edits = Edits(text, joins=exactly)
     edits.remove(table)
@@ -41,67 +48,6 @@ def without_table(text: str, name: str, *, exactly: bool = False) -> Removed:
             edits.remove(node)
             _Overrides(source, edits, exactly).drop(node, node.targets[0].id)
     return Removed(edits.apply(), entries_of(form, table.value), axes)
-
-
-def entries_of(form: Form, value: ast.expr) -> TableEntries:
-    """What a table's dictionary says, whatever form it is written in."""
-    written = ast.literal_eval(value)
-    return {
-        gpu: {itemsize: [_band(form, each) for each in _bands(form, of_size)] for itemsize, of_size in by_size.items()}
-        for gpu, by_size in written.items()
-    }
-
-
-def _bands(form: Form, of_size: object) -> list[object]:
-    return [of_size] if form is Form.GPU_ALONE else list(of_size)  # type: ignore[call-overload]
-
-
-def _band(form: Form, written: object) -> tuple[Ranges, dict[str, int]]:
-    if isinstance(written, dict):
-        return (), written
-    assert isinstance(written, tuple)
-    *ranges, settings = written
-    return tuple(ranges) if form is Form.ROWS else tuple(ranges[0]), settings
-
-
-def form_in(source: Source) -> Form | None:
-    """The form of the look-up that a source has; None where it has none."""
-    for statement in source.tree.body:
-        if isinstance(statement, ast.FunctionDef) and statement.name == LOOK_UP:
-            if statement.args.vararg is not None:
-                return Form.SIZES
-            return Form.ROWS if len(statement.args.args) == 4 else Form.GPU_ALONE
-    return None
-
-
-def look_up_statements(source: Source) -> list[ast.stmt]:
-    """The statements of the look-up: its type, the GPU's key and the function."""
-    return [
-        s
-        for s in source.tree.body
-        if (isinstance(s, ast.FunctionDef) and s.name in (LOOK_UP, GPU_KEY))
-        or (isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and s.targets[0].id == TABLE_TYPE)
-    ]
-
-
-def tables_in(source: Source) -> list[ast.AnnAssign]:
-    """Every settings table of a source."""
-    return [s for s in source.tree.body if isinstance(s, ast.AnnAssign) and last_name(s.annotation) == TABLE_TYPE]
-
-
-def table_names(statement: ast.stmt) -> list[str]:
-    """The names that a statement of the module assigns."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
-def is_look_up(value: ast.expr, name: str) -> bool:
-    """Whether an expression looks a launch up in the table `name`."""
-    if isinstance(value, ast.IfExp):  # a launch of one of several kernels
-        value = value.body
-    if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == LOOK_UP):
-        return False
-    return bool(value.args) and isinstance(value.args[0], ast.Name) and value.args[0].id == name
 
 
 @dataclass(frozen=True)
@@ -158,19 +104,21 @@ class _Overrides:
 
 
 def without_look_up(text: str) -> str:
-    """The source without the look-up, which no table is left for, and without the import that it alone needed."""
+    """The source without a look-up that no table is left for, and without the import that it alone needed."""
     source = Source.read(text)
     edits = Edits(text)
     gone = look_up_statements(source)
-    for statement in gone:
-        edits.remove(statement)
     left: set[str] = set()
     for statement in source.tree.body:
         if statement not in gone:
             left |= names_read(statement)
+    if not gone or left & set(LOOK_UP_NAMES):
+        return text
+    for statement in gone:
+        edits.remove(statement)
     if "functools" not in left:
         edits.dropped_imports.append("functools")
-    return edits.apply() if gone else text
+    return edits.apply()
 
 
 def _reads(call: ast.Call, tuned: str) -> bool:
