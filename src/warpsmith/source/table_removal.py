@@ -85,7 +85,9 @@ class _Overrides:
         current = parent.left if factor and isinstance(parent, ast.BinOp) else call.args[1]
         statement = self.source.parents[whole]
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == ast.unparse(current):
-            self.edits.remove(statement)
+            guard = self.source.parents[statement]
+            whole_statement = guard if isinstance(guard, ast.If) and _is_guard(guard, statement) else statement
+            self.edits.remove(whole_statement)
         elif self.exactly and isinstance(statement, ast.keyword) and self._is_own_default(statement, current):
             self.edits.drop_argument(statement.value)
         else:
@@ -119,6 +121,13 @@ def without_look_up(text: str) -> str:
     if "functools" not in left:
         edits.dropped_imports.append("functools")
     return edits.apply()
+
+
+def _is_guard(node: ast.AST, override: ast.Assign) -> bool:
+    """Whether an override alone stands under `if name == default:`."""
+    if not (isinstance(node, ast.If) and node.body == [override] and isinstance(node.test, ast.Compare)):
+        return False
+    return isinstance(node.test.ops[0], ast.Eq) and ast.unparse(node.test.left) == ast.unparse(override.targets[0])
 
 
 def _reads(call: ast.Call, tuned: str) -> bool:
