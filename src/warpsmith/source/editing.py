@@ -191,6 +191,8 @@ class _Editor(cst.CSTTransformer):
 
     def _span(self, node: cst.CSTNode) -> Span:
         where = self._range(node)
+        if isinstance(node, cst.Tuple) and node.lpar:  # to `ast` its innermost parentheses are part of a tuple
+            where = CodeRange(self._range(node.lpar[-1]).start, self._range(node.rpar[0]).end)
         return where.start.line, where.start.column, where.end.line, where.end.column
 
     def _line(self, node: cst.CSTNode) -> int:
@@ -205,8 +207,11 @@ class _Editor(cst.CSTTransformer):
         if span in self.edits.replaced:
             self._met(span[0])
             changed = _parsed(self.edits.replaced[span])
-            if original.lpar and not changed.lpar and span not in self.edits.bare:
-                changed = changed.with_changes(lpar=original.lpar, rpar=original.rpar)
+            lpar, rpar = original.lpar, original.rpar
+            if isinstance(original, cst.Tuple):
+                lpar, rpar = lpar[:-1], rpar[1:]
+            if lpar and not changed.lpar and span not in self.edits.bare:
+                changed = changed.with_changes(lpar=lpar, rpar=rpar)
             return changed
         if isinstance(original, cst.Call) and isinstance(updated, cst.Call) and self.edits.dropped_arguments:
             updated = self._without_dropped(original, updated)

@@ -32,12 +32,29 @@ from warpsmith.source.table_host import LookUp, override
 from warpsmith.source.table_removal import Removed, without_look_up, without_table
 from warpsmith.source.table_text import Form, Ranges, look_up_code, table_code, table_name
 
+#: All that a CUDA block allows: 32 x 32 threads.
+_WARPS = (1, 2, 4, 8, 16, 32)
+
 
 class Band(Contract):
     """Shapes that share settings: a range an axis, ends included. `settings` is by knob name, such as "num_warps"."""
 
     ranges: Ranges
     settings: dict[str, int]
+
+    @model_validator(mode="after")
+    def _can_be_written(self) -> Band:
+        if (wrong := next((each for each in self.ranges if each[0] > each[1]), None)) is not None:
+            raise ValueError(f"expected ranges from their low end to their high end, found {wrong}")
+        if not self.settings:
+            raise ValueError("expected a setting in every band, found none")
+        low = {name: value for name, value in self.settings.items() if value < 1}
+        if low:
+            raise ValueError(f"expected settings of 1 and more, found {low}")
+        warps = self.settings.get("num_warps", 1)
+        if warps not in _WARPS:
+            raise ValueError(f"expected num_warps to be one of {_WARPS}, found {warps}")
+        return self
 
 
 class Basis(Contract):
@@ -84,12 +101,15 @@ class SettingsTable(Contract):
 
 
 def without_settings(source: str, jit_function: str) -> str:
-    """The source without the table of this jit function's launches: the code's own expressions hold again."""
+    """The source without the table of this jit function's launches: the code's own expressions hold again.
+
+    The look-up goes with the last table.
+    """
     reading = read(source)
     for launch in reading.launches:
         if launch.jit_name == jit_function:
             source = without_table(source, _name(reading, launch.host_function, jit_function)).text
-    return source
+    return without_look_up(source)
 
 
 def without_tables(source: str) -> str:
