@@ -354,3 +354,36 @@ def test_an_argument_that_needs_its_parentheses_is_put_back_in_them(given: str) 
 
     assert equal_syntax_tree(written(once, wanted), once)
     assert equal_syntax_tree(without_tables(once), source)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"settings": {}}, "expected a setting in every band, found none"),
+        ({"settings": {"num_warps": 7}}, "expected num_warps to be one of .*, found 7"),
+        ({"settings": {"num_warps": 64}}, "expected num_warps to be one of .*, found 64"),
+        ({"settings": {"num_stages": 0}}, "expected settings of 1 and more, found {'num_stages': 0}"),
+        ({"ranges": ((64, 32),)}, r"expected ranges from their low end to their high end, found \(64, 32\)"),
+    ],
+)
+def test_a_band_that_no_launch_could_take_is_refused(changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Band.model_validate({"ranges": ((32, 64),), "settings": {"num_warps": 8}, **changed})
+
+
+def test_taking_the_last_table_of_a_jit_function_takes_the_look_up_as_well() -> None:
+    forward = table("_forward_kernel", "norm_forward", "x", *AXES, num_warps=16)
+    backward = table("_backward_kernel", "norm_backward", "dy", *AXES, num_warps=16)
+    both = written(FROM_A_TUPLE, forward, backward)
+
+    one = without_settings(both, "_forward_kernel")
+    assert "_NORM_BACKWARD_SETTINGS" in one and "def _tuned_settings" in one and "import functools" in one
+    assert without_settings(one, "_backward_kernel") == without_tables(both)
+
+
+def test_a_variable_of_the_function_around_is_told_as_such() -> None:
+    head, host = TILED.split("def host(x):\n")
+    inner = "".join(f"    {line}" for line in host.splitlines(keepends=True)[1:])
+    source = f"{head}def host(x):\n    n = x.numel()\n\n    def inner():\n{inner}\n    inner()\n"
+    with pytest.raises(NotApplicable, match=r"^inner takes x from the function around it, and a table reads"):
+        written(source, table("_scale_kernel", "inner", "x", "n", num_warps=8))

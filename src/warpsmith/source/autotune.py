@@ -82,7 +82,7 @@ def _is(call: ast.Call, config: Mapping[str, object]) -> bool:
 
 
 def _is_tuple(source: Source, expression: ast.expr) -> bool:
-    """Whether configs are a tuple, to which no list can be added: written out, by its name, or as a function gives it."""
+    """Whether configs are a tuple, to which no list can be added: written out, named, or as a function gives it."""
     if isinstance(expression, ast.Name):
         values = source.module_values.get(expression.id, [])
         return bool(values) and all(isinstance(value, ast.Tuple) for value in values)

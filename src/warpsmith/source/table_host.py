@@ -14,7 +14,7 @@ from warpsmith.source.knobs import Site
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.overrides import Wording, add_override, assignment
 from warpsmith.source.places import Place, reaching_assignment
-from warpsmith.source.syntax import Scope, assigns, names_read, parameters_of, parse, walk_scope
+from warpsmith.source.syntax import FunctionNode, Scope, assigns, names_read, parameters_of, parse, walk_scope
 from warpsmith.source.table_text import Form, FromTable, fitted, look_up_call, options_code
 
 
@@ -82,12 +82,23 @@ def _ready(reading: Reading, launch: Launch, look_up: LookUp) -> ast.stmt | None
     for variable in dict.fromkeys(name for names in asked for name in sorted(names)):
         statement = reaching_assignment(reading.source, launch, variable)
         if statement is None and variable not in parameters_of(launch.scope):
+            if _is_around(reading, launch.scope, variable):
+                raise NotApplicable(
+                    f"{launch.host_function} takes {variable} from the function around it, and a table reads what "
+                    "its own function is given or sets"
+                )
             raise NotApplicable(
                 f"{launch.host_function} has no variable {variable} where it launches {launch.jit_name}"
             )
         if statement is not None and (last is None or statement.lineno > last.lineno):
             last = statement
     return last
+
+
+def _is_around(reading: Reading, scope: Scope, variable: str) -> bool:
+    """Whether a function around this one has the variable, which a closure reads."""
+    around = [each for each in reading.source.ancestors(scope) if isinstance(each, FunctionNode)]
+    return any(variable in parameters_of(each) or assigns(each, variable) for each in around)
 
 
 def _place(site: Site, ready: ast.stmt | None) -> ast.stmt | None:
