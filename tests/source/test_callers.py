@@ -113,6 +113,45 @@ UNPACKED = f"    _scale_kernel[{META}](x, n, **options)\n"
             "options takes up given in line 13",
         ),
         (f"def host(x, n, **options):\n{UNPACKED}", BLOCK, "host is given it in options"),
+        (
+            f"def host(x, n, warps=4, BLOCK=64):\n    w = warps\n    num_warps = w\n{LAUNCH}",
+            WARPS,
+            "it comes from warps, which host is given",
+        ),
+        (
+            f"def host(x, n, *given):\n    BLOCK = 64\n    num_warps = given[0] if given else 4\n{LAUNCH}",
+            WARPS,
+            "it comes from given, which host is given",
+        ),
+        (
+            f"def host(x, n, num_warps=4, BLOCK=64):\n    num_warps = settled(n, num_warps)\n{LAUNCH}",
+            WARPS,
+            "it comes from num_warps, which host is given",
+        ),
+        (
+            f"def host(x, n, num_warps=4):\n    BLOCK = 64\n\n    def inner():\n    {LAUNCH}\n    inner()\n",
+            WARPS,
+            "it comes from num_warps, which host is given",
+        ),
+        (
+            "class Scale:\n    def __init__(self, warps=4):\n        self.warps = warps\n\n"
+            f"    def run(self, x, n):\n        BLOCK = 64\n        num_warps = self.warps\n    {LAUNCH}",
+            WARPS,
+            "it comes from warps, which __init__ is given",
+        ),
+        (
+            "class Scale(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, warps=4):\n"
+            "        ctx.warps = warps\n        return x\n\n    @staticmethod\n    def backward(ctx, dy):\n"
+            f"        n, BLOCK = dy.numel(), 64\n        num_warps = ctx.warps\n    {LAUNCH.replace('(x,', '(dy,')}",
+            WARPS,
+            "it comes from warps, which forward is given",
+        ),
+        (
+            "def host(x, n, options=None):\n    if not options:\n        options = {'BLOCK': 64, 'num_warps': 4}\n"
+            + UNPACKED,
+            WARPS,
+            "host may be given it in options",
+        ),
     ],
 )  # fmt: skip
 def test_what_only_the_caller_chooses_is_refused_at_the_scan(host: str, knob: str, why: str) -> None:
@@ -144,7 +183,8 @@ def test_what_the_file_s_own_code_passes_is_the_file_s_choice(machine: Any, tens
 
 @pytest.mark.parametrize(
     ("handed", "tunable"), [("def api(x, warps=4):\n    host(x, warps)\n", True),
-                            ("def api(x, warps):\n    host(x, warps)\n", False)],
+                            ("def api(x, warps):\n    host(x, warps)\n", False),
+                            ("def api(x, warps=4):\n    w = warps\n    host(x, w)\n", False)],
 )  # fmt: skip
 def test_a_parameter_that_is_handed_on_is_still_the_caller_s(
     machine: Any, tensor: Any, handed: str, tunable: bool
@@ -155,6 +195,21 @@ def test_a_parameter_that_is_handed_on_is_still_the_caller_s(
         written = write_table(text, scan(text), [table(num_warps=32)])
         assert machine.run(written, x=tensor((64,)), num_warps=4)[0].arguments["num_warps"] == 32
         assert machine.run(written, x=tensor((64,)), num_warps=2)[0].arguments["num_warps"] == 2
+
+
+def test_a_dictionary_that_the_caller_may_pass_is_changed_where_he_passed_none(machine: Any, tensor: Any) -> None:
+    text = KERNEL + (
+        "def host(x, options=None):\n    n = x.numel()\n    if options is None:\n"
+        f"        options = {{'BLOCK': 128, 'num_warps': 4}}\n    _scale_kernel[{META}](x, n, **options)\n"
+    )
+    written = write_table(text, scan(text), [table(num_warps=32)])
+    passed = {"BLOCK": 64, "num_warps": 2}
+
+    assert machine.run(written, x=tensor((64,)))[0].arguments["num_warps"] == 32
+    assert machine.run(written, x=tensor((64,)), options=passed)[0].arguments["num_warps"] == 2
+    assert passed == {"BLOCK": 64, "num_warps": 2}
+    assert write_table(written, scan(written), [table(num_warps=32)]) == written
+    assert without_tables(written) == text
 
 
 def test_a_formula_of_what_is_passed_is_no_choice_of_the_caller() -> None:

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from warpsmith.contracts.audit import KnobKind, KnobOrigin
+from warpsmith.source.given import Given, given_as
 from warpsmith.source.passed import FILE, chosen_by, gives_entries
-from warpsmith.source.places import Place, Spot
+from warpsmith.source.places import Place
 from warpsmith.source.sites import Site
 from warpsmith.source.syntax import (
     FunctionNode,
     Source,
     assignments,
+    assigns,
     defaults_of,
     is_name,
     mentions,
@@ -26,7 +28,6 @@ from warpsmith.source.syntax import (
 )
 
 _OPTIONS = frozenset({KnobKind.NUM_WARPS, KnobKind.NUM_STAGES, KnobKind.MAXNREG})
-_PICKS = frozenset({"min", "max", "int"})
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -34,8 +35,8 @@ def left_to_callers(source: Source, site: Site) -> Site:
     """The site as it may be changed: where the caller did not choose, or not at all."""
     scope, spot = site.launch.scope, site.spot
     in_host_code = spot.place in (Place.AFTER, Place.ENTRY, Place.IN_PLACE)
-    carried = site.origin in (KnobOrigin.CONTEXT, KnobOrigin.SM_COUNT)
-    if site.why_not is not None or carried or not in_host_code or not isinstance(scope, FunctionNode):
+    is_count = site.origin is KnobOrigin.SM_COUNT
+    if site.why_not is not None or is_count or not in_host_code or not isinstance(scope, FunctionNode):
         return site
     dictionary, bracket, _ = (spot.target or "").partition("[")
     if bracket:
@@ -46,10 +47,10 @@ def left_to_callers(source: Source, site: Site) -> Site:
     if spot.place is Place.AFTER and (inner := _where_none_was_given(site, scope)) is not None:
         if site.launch.chosen_as is not None:
             return _refused(site, f"it is a parameter of {scope.name}")
-        return replace(site, spot=Spot(Place.AFTER, inner.lineno, spot.target, inner))
-    for name in _callers_names(site, scope):
-        if chosen_by(source, scope, name) is not FILE:
-            return _refused(site, f"it comes from {name}, which {scope.name} is given")
+        return replace(site, spot=replace(spot, line=inner.lineno, statement=inner))
+    for function, name in _givers(source, site, scope):
+        if chosen_by(source, function, name) is not FILE:
+            return _refused(site, f"it comes from {name}, which {function.name} is given")
     return site
 
 
@@ -81,6 +82,11 @@ def _in_dictionary(source: Source, site: Site, scope: _Function, name: str) -> S
         if site.kind in _OPTIONS:
             return replace(site, yields=True)
         return _refused(site, f"{scope.name} is given it in {name}")
+    if name in parameters_of(scope) and not _is_replaced(source, site, name):
+        if (inner := _where_none_was_given(site, scope)) is not None and site.launch.chosen_as is None:
+            return replace(site, spot=replace(site.spot, line=inner.lineno, statement=inner))
+        if not gives_entries(source, scope, name, site.name):
+            return _refused(site, f"{scope.name} may be given it in {name}")
     for given in _given_dictionaries(scope):
         for node in _takings(scope, name):
             if mentions(node, given) and not gives_entries(source, scope, given, site.name):
@@ -121,10 +127,19 @@ def _takings(scope: _Function, name: str) -> Iterator[ast.AST]:
             yield node
 
 
+def _is_replaced(source: Source, site: Site, name: str) -> bool:
+    """Whether a variable is set before the launch whatever the function was given."""
+    return any(
+        isinstance(statement, ast.Assign | ast.AnnAssign) and assigns(statement, name)
+        for block, index in source.blocks_above(site.launch.call, site.launch.scope)
+        for statement in block[:index]
+    )
+
+
 def _where_none_was_given(site: Site, scope: _Function) -> ast.stmt | None:
     """The statement under `if name is None:` that sets a parameter which the caller left out."""
-    name, statement = site.spot.target, site.spot.statement
-    if not isinstance(statement, ast.If) or statement.orelse or name is None or name not in parameters_of(scope):
+    name, statement = (site.spot.target or "").partition("[")[0], site.spot.statement
+    if not isinstance(statement, ast.If) or statement.orelse or name not in parameters_of(scope):
         return None
     test = statement.test
     asks = isinstance(test, ast.Compare) and is_name(test.left, name) and isinstance(test.ops[0], ast.Is)
@@ -134,53 +149,17 @@ def _where_none_was_given(site: Site, scope: _Function) -> ast.stmt | None:
     return setting[-1] if len(setting) == 1 and isinstance(setting[0], ast.Assign) else None
 
 
-def _callers_names(site: Site, scope: _Function) -> Iterator[str]:
-    """Names that the function is given and that the knob's value may come from as it is."""
+def _givers(source: Source, site: Site, scope: _Function) -> Iterator[Given]:
+    """The parameters that the knob's value may be as it is."""
     spot, target = site.spot, site.spot.target
     values = list(spot.reads[:1])
     if spot.place is Place.AFTER and spot.statement is not None and target is not None:
         values = [f.value for f in assignments(spot.statement) if f.name == target and f.value is not None]
-        if target in parameters_of(scope) and not isinstance(spot.statement, ast.Assign | ast.AnnAssign):
-            yield target
-    kwarg = scope.args.kwarg.arg if scope.args.kwarg is not None else None
-    own_names = {site.name.lower(), (target or "").lower()}
-    defaults = defaults_of(scope)
+        is_asked = target in defaults_of(scope) or target.lower() == site.name.lower()
+        if target in parameters_of(scope) and (
+            not isinstance(spot.statement, ast.Assign | ast.AnnAssign)
+            or (is_asked and any(mentions(value, target) for value in values))
+        ):
+            yield scope, target
     for value in values:
-        if kwarg is not None and mentions(value, kwarg):
-            yield kwarg
-        for name in _ends(value):
-            if name in parameters_of(scope) and (name in defaults or name.lower() in own_names):
-                yield name
-        if (held := _held_in(value)) is not None and held in parameters_of(scope):
-            yield held
-
-
-def _ends(value: ast.expr) -> Iterator[str]:
-    """The names that a value may be, as it is."""
-    if isinstance(value, ast.Name):
-        yield value.id
-        return
-    parts: list[ast.expr] = []
-    if isinstance(value, ast.IfExp):
-        parts = [value.body, value.orelse]
-    elif isinstance(value, ast.BoolOp):
-        parts = value.values
-    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in _PICKS:
-        parts = value.args
-    for part in parts:
-        yield from _ends(part)
-
-
-def _held_in(value: ast.expr) -> str | None:
-    """The dictionary in `given["num_warps"]` and `given.get("num_warps", 4)`."""
-    if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and _is_text(value.slice):
-        return value.value.id
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("get", "pop"):
-        receiver = value.func.value
-        if isinstance(receiver, ast.Name) and value.args and _is_text(value.args[0]):
-            return receiver.id
-    return None
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+        yield from given_as(source, scope, value, (site.name, target or site.name))

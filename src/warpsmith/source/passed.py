@@ -6,12 +6,14 @@ import ast
 from dataclasses import dataclass
 from typing import Literal
 
+from warpsmith.source.given import given_as
 from warpsmith.source.syntax import FunctionNode, Source, defaults_of, is_name, last_name, parameters_of
 
 FILE: Literal["file"] = "file"
 #: FILE where the file's own code says what a parameter is, its default where a caller may choose another, else None.
 Chosen = Literal["file"] | ast.Constant | None
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Seen = frozenset[tuple[int, str]]
 
 
 @dataclass(frozen=True)
@@ -22,14 +24,14 @@ class _Call:
     bound: int
 
 
-def chosen_by(source: Source, function: _Function, name: str, seen: frozenset[tuple[int, str]] = frozenset()) -> Chosen:
+def chosen_by(source: Source, function: _Function, name: str, seen: _Seen = frozenset()) -> Chosen:
     """Who chooses a parameter of a function, or its `**keywords`."""
     if (id(function), name) in seen:
         return None
     seen |= {(id(function), name)}
     default = defaults_of(function).get(name)
     passed = [each for call in _calls(source, function) if (each := _passed(call, function, name)) is not None]
-    origins = [_origin(source, each, seen) for each in passed]
+    origins = [_origin(source, each, name, seen) for each in passed]
     if default is None:
         return _agreed(origins)
     if all(ast.dump(each) == ast.dump(default) for each in passed):
@@ -46,7 +48,7 @@ def gives_entries(source: Source, function: _Function, name: str, key: str) -> b
     for call in _calls(source, function):
         named = [k.value for k in call.call.keywords if k.arg == key]
         given += named or [k.value for k in call.call.keywords if k.arg is None]
-    return bool(given) and all(_origin(source, each, frozenset()) is FILE for each in given)
+    return bool(given) and all(_origin(source, each, key, frozenset()) is FILE for each in given)
 
 
 def _agreed(origins: list[Chosen]) -> Chosen:
@@ -57,12 +59,13 @@ def _agreed(origins: list[Chosen]) -> Chosen:
     return defaults[0] if same else None
 
 
-def _origin(source: Source, passed: ast.expr, seen: frozenset[tuple[int, str]]) -> Chosen:
-    """Who chose what a call passes: a parameter of the calling function is its own caller's."""
+def _origin(source: Source, passed: ast.expr, name: str, seen: _Seen) -> Chosen:
+    """Who chose what a call passes as `name`: a parameter of the calling function is its own caller's."""
     scope = source.scope_of(passed)
-    if not isinstance(passed, ast.Name) or not isinstance(scope, FunctionNode) or not _is_given(scope, passed.id):
-        return FILE
-    return chosen_by(source, scope, passed.id, seen)
+    if isinstance(passed, ast.Name) and isinstance(scope, FunctionNode) and _is_given(scope, passed.id):
+        return chosen_by(source, scope, passed.id, seen)
+    givers = given_as(source, scope, passed, (name,))
+    return FILE if all(chosen_by(source, *giver, seen) is FILE for giver in givers) else None
 
 
 def _is_given(scope: _Function, name: str) -> bool:
