@@ -137,7 +137,22 @@ def test_a_config_that_is_too_long_for_a_line_is_spread() -> None:
 @pytest.mark.parametrize(
     ("configs", "before", "why"),
     [
-        ("(triton.Config({'BLOCK': 8}),)", "", "line 6: configs cannot be added to a tuple"),
+        (
+            "CONFIGS if WIDE else [triton.Config({'BLOCK': 8})]",
+            "",
+            "line 6: configs cannot be added to an if expression",
+        ),
+        (
+            '[triton.Config(**{"kwargs": {}, "num_warps": 2})]',
+            "",
+            r"line 6: what the Config\(...\) gives is not written",
+        ),
+        (
+            "[triton.Config(each) for each in PAIRS]",
+            "",
+            r"line 6: what the Config\(...\) gives is not written",
+        ),
+        ("[]", "", "line 6: the list of configs is empty"),
         ("TABLE", "from tables import TABLE\n\n", r"line 7: no Config\(...\) is seen"),
         (
             "[triton.Config({'BLOCK': b, 'SPLIT': s}) for b, s in PAIRS]",
@@ -150,7 +165,15 @@ def test_a_config_that_is_too_long_for_a_line_is_spread() -> None:
             "line 6: the configs are given h, which is known only there",
         ),
     ],
-    ids=["tuple", "another module's", "a value that is not known", "a hook that is not known"],
+    ids=[
+        "a condition",
+        "by **",
+        "by a name",
+        "empty",
+        "another module's",
+        "a value that is not known",
+        "a hook that is not known",
+    ],
 )
 def test_where_nothing_can_be_added_the_line_is_named(configs: str, before: str, why: str) -> None:
     with pytest.raises(NotApplicable, match=why):
@@ -160,3 +183,24 @@ def test_where_nothing_can_be_added_the_line_is_named(configs: str, before: str,
 def test_a_kernel_that_nothing_tunes_is_named() -> None:
     with pytest.raises(NotApplicable, match="other has no autotune decorator in this source"):
         add_configs(MODULE.format(before="", configs="[]"), "other", [NEW])
+
+
+TUPLE = """(
+        triton.Config({"BLOCK": 128, "GROUP": 8}, num_warps=4),
+        triton.Config({"BLOCK": 64, "GROUP": 8}, num_warps=4),
+    )"""
+
+
+def test_a_tuple_stays_a_tuple() -> None:
+    assert added(TUPLE).endswith(APPENDED.split("[\n")[1].removesuffix("]") + ")")
+    assert added('(triton.Config({"BLOCK": 128, "GROUP": 8}),)').startswith("(\n")
+    assert added("CONFIGS", f"CONFIGS = {TUPLE}\n\n") == "CONFIGS" + APPENDED.replace("[", "(").replace("]", ")")
+
+
+@pytest.mark.parametrize("beside", ["num_ctas=1", "num_ctas=2", "maxnreg=64"])
+def test_what_is_added_beside_an_option_of_the_author_s_is_added_once(beside: str) -> None:
+    listed = f'[triton.Config({{"BLOCK": 128, "GROUP": 8}}, num_warps=4, {beside})]'
+    once = add_configs(MODULE.format(before="", configs=listed), "_copy_kernel", [NEW, OTHER])
+
+    assert once.count("triton.Config(") == 3
+    assert add_configs(once, "_copy_kernel", [NEW, OTHER]) == once

@@ -12,7 +12,8 @@ import pytest
 
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.scan import scan
-from warpsmith.source.table import Band, SettingsTable, without_tables, write_table
+from warpsmith.source.syntax import equal_syntax_tree
+from warpsmith.source.table import Band, SettingsTable, without_settings, without_tables, write_table
 
 HEAD = '''\
 """Row kernels."""
@@ -292,3 +293,100 @@ def test_a_table_with_entries_for_another_gpu_that_are_keyed_otherwise_is_not_re
 def test_every_band_has_a_range_for_each_size() -> None:
     with pytest.raises(ValueError, match="expected a range for each of"):
         SettingsTable.model_validate({**dict(table("_scale_kernel", "host", "x", num_warps=8)), "axes": ("n",)})
+
+
+OWN_NAMES = {
+    "_gpu_key": 'def _gpu_key(dev):\n    return "sm%d" % dev\n\n\nNAME = _gpu_key(0)\n',
+    "_tuned_settings": 'def _tuned_settings():\n    return {"num_warps": 4}\n\n\nNAME = _tuned_settings()\n',
+    "_SettingsTable": "_SettingsTable = dict\n",
+    "_HOST_SETTINGS": "_HOST_SETTINGS = {}\n",
+}
+ALL_OWN = "_HOST_SETTINGS: dict[str, int] = {}\n\n\n" + "\n\n".join(
+    OWN_NAMES[name] for name in ("_gpu_key", "_tuned_settings")
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        *OWN_NAMES.items(),
+        ("_gpu_key", "class _gpu_key:\n    pass\n"),
+        ("_gpu_key", "from library.gpus import key as _gpu_key\n"),
+        ("_tuned_settings", "if True:\n    from settings import _tuned_settings\n"),
+        ("_SettingsTable", "try:\n    import _SettingsTable\nexcept ImportError:\n    pass\n"),
+        ("_tuned_settings", "with open('settings') as _tuned_settings:\n    pass\n"),
+    ],
+)
+def test_a_definition_of_the_source_s_own_is_never_taken_for_the_look_up(name: str, own: str) -> None:
+    source = TILED.replace("def host", f"{own}\n\ndef host")
+    line = next(n for n, text in enumerate(source.split("\n"), 1) if name in text)
+
+    with pytest.raises(NotApplicable, match=f"^line {line}: {name} is the source's own, .* rename it first$"):
+        written(source, table("_scale_kernel", "host", "x", "n", num_warps=8))
+    assert without_tables(source) == source
+    assert without_settings(source, "_scale_kernel") == source
+
+
+def test_taking_tables_out_leaves_a_source_that_has_all_our_names_alone() -> None:
+    source = TILED.replace("def host", f"{ALL_OWN}\n\ndef host")
+    assert without_tables(source) == source
+
+
+def test_a_look_up_that_the_author_changed_is_his_own() -> None:
+    once = written(TILED, table("_scale_kernel", "host", "x", "n", num_warps=8))
+    changed = once.replace('device.type != "cuda"', 'device.type not in ("cuda", "meta")')
+    assert changed != once
+
+    assert without_tables(changed) == changed
+    with pytest.raises(NotApplicable, match="is the source's own"):
+        written(changed, table("_scale_kernel", "host", "x", "n", num_warps=4))
+
+
+def test_a_look_up_that_other_code_reads_stays() -> None:
+    once = written(TILED, table("_scale_kernel", "host", "x", "n", num_warps=8))
+    without = without_tables(f"{once}\n\nHERE = _gpu_key(0)\n")
+
+    assert "def _gpu_key" in without and "import functools" in without
+    assert "_HOST_SETTINGS" not in without
+
+
+def test_an_argument_that_needs_its_parentheses_is_put_back_in_them() -> None:
+    source = TILED.replace("num_warps=4", "num_warps=(\n        4 if n > 8\n        else 2\n    )")
+    wanted = table("_scale_kernel", "host", "x", "n", num_warps=8)
+    once = written(source, wanted)
+
+    assert equal_syntax_tree(written(once, wanted), once)
+    assert equal_syntax_tree(without_tables(once), source)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"settings": {}}, "expected a setting in every band, found none"),
+        ({"settings": {"num_warps": 7}}, "expected num_warps to be one of .*, found 7"),
+        ({"settings": {"num_warps": 64}}, "expected num_warps to be one of .*, found 64"),
+        ({"settings": {"num_stages": 0}}, "expected settings of 1 and more, found {'num_stages': 0}"),
+        ({"ranges": ((64, 32),)}, r"expected ranges from their low end to their high end, found \(64, 32\)"),
+    ],
+)
+def test_a_band_that_no_launch_could_take_is_refused(changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Band.model_validate({"ranges": ((32, 64),), "settings": {"num_warps": 8}, **changed})
+
+
+def test_taking_the_last_table_of_a_jit_function_takes_the_look_up_as_well() -> None:
+    forward = table("_forward_kernel", "norm_forward", "x", *AXES, num_warps=16)
+    backward = table("_backward_kernel", "norm_backward", "dy", *AXES, num_warps=16)
+    both = written(FROM_A_TUPLE, forward, backward)
+
+    one = without_settings(both, "_forward_kernel")
+    assert "_NORM_BACKWARD_SETTINGS" in one and "def _tuned_settings" in one and "import functools" in one
+    assert without_settings(one, "_backward_kernel") == without_tables(both)
+
+
+def test_a_variable_of_the_function_around_is_told_as_such() -> None:
+    head, host = TILED.split("def host(x):\n")
+    inner = "".join(f"    {line}" for line in host.splitlines(keepends=True)[1:])
+    source = f"{head}def host(x):\n    n = x.numel()\n\n    def inner():\n{inner}\n    inner()\n"
+    with pytest.raises(NotApplicable, match=r"^inner takes x from the function around it, and a table reads"):
+        written(source, table("_scale_kernel", "inner", "x", "n", num_warps=8))

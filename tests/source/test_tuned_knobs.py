@@ -178,13 +178,27 @@ def test_a_pruning_that_takes_named_arguments_is_asked_with_those(machine: Any) 
     assert launch.arguments["BLOCK"] == 512
 
 
-def test_configs_that_are_made_elsewhere_leave_the_blocks_that_the_launch_does_not_give(machine: Any) -> None:
-    text = source("table['sum']").replace("HOOKED = []", "from tables import table\n\nHOOKED = []")
-    knobs = {k.name: (k.origin, k.tunable, k.listed) for k in scan(text).knobs}
+@pytest.mark.parametrize(
+    ("configs", "why"),
+    [
+        ("table['sum']", "line 28: no Config(...) is seen in what the autotune decorator is given"),
+        ("made_elsewhere()", "line 28: no Config(...) is seen in what the autotune decorator is given"),
+        ("[]", "line 29: the list of configs is empty, so there is none to write others like"),
+        ("[triton.Config(**CONFIG)]", "line 29: what the Config(...) gives is not written there: write out its kwargs"),
+    ],
+)
+def test_a_knob_whose_best_values_could_not_be_written_is_refused_at_the_scan(configs: str, why: str) -> None:
+    text = source(configs).replace("HOOKED = []", "from tables import CONFIG, made_elsewhere, table\n\nHOOKED = []")
+    knobs = [knob for knob in scan(text).knobs if knob.origin is KnobOrigin.AUTOTUNE]
 
-    assert knobs["BLOCK"] == (KnobOrigin.AUTOTUNE, True, ())
-    assert knobs["num_warps"] == (KnobOrigin.AUTOTUNE, True, ())
-    assert "GROUP" not in knobs
+    assert {"BLOCK", "num_warps", "num_stages"} & {knob.name for knob in knobs}
+    assert {(knob.tunable, knob.why_not) for knob in knobs} == {(False, why)}
+
+
+def test_configs_in_a_tuple_are_tunable(machine: Any) -> None:
+    (launch,) = machine.run(tunable(source(f"({LISTED.strip()[1:-1]})"), "BLOCK"), settings={BLOCK: 32}, x=None, n=1000)
+
+    assert launch.arguments["BLOCK"] == 32
 
 
 @pytest.mark.parametrize(

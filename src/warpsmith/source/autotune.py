@@ -7,14 +7,28 @@ import io
 import tokenize
 from collections.abc import Mapping, Sequence
 
-from warpsmith.source.configs import CONFIG_OPTIONS, Configs, config_arguments, configs_of
+from warpsmith.source.configs import CONFIG_OPTIONS, Configs, config_arguments, configs_of, is_written_out
 from warpsmith.source.editing import Edits, NotApplicable
 from warpsmith.source.launches import read
 from warpsmith.source.layout import LINE_LENGTH
-from warpsmith.source.syntax import assignments
+from warpsmith.source.syntax import Source, assignments, walk_scope
 
 _WHY = "# measured to be faster on some shapes"
 _STEP = "    "
+_DEFAULTS: Mapping[str, object] = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
+#: Expressions that stand for configs and that others can be added to.
+_ADDED_TO = (ast.List, ast.Tuple, ast.ListComp, ast.Name, ast.Call, ast.Attribute, ast.BinOp)
+_NAMES: Mapping[type[ast.expr], str] = {
+    ast.IfExp: "an if expression",
+    ast.GeneratorExp: "a generator",
+    ast.Subscript: "an entry",
+    ast.Lambda: "a function",
+    ast.Constant: "a constant",
+    ast.Dict: "a dictionary",
+    ast.Set: "a set",
+    ast.SetComp: "a set",
+    ast.BoolOp: "an expression of and and or",
+}
 
 
 def add_configs(source: str, jit_function: str, configs: Sequence[Mapping[str, int]]) -> str:
@@ -31,27 +45,55 @@ def add_configs(source: str, jit_function: str, configs: Sequence[Mapping[str, i
     if not jit.tuned_by_triton:
         raise NotApplicable(f"line {line}: {ast.unparse(jit.autotune.func)} is not Triton's own autotune")
     found = configs_of(reading.source, jit.autotune)
-    if found is None or not found.are_read:
-        raise NotApplicable(f"line {line}: no Config(...) is seen in what the autotune decorator is given")
-    new = [config for config in configs if not any(_is(call, config) for call in found.calls)]
-    if not new:
-        return source
+    if found is None:
+        raise NotApplicable(f"line {line}: the autotune decorator names no configs")
+    if (why := why_not_added_to(found, line)) is not None:
+        raise NotApplicable(why)
     edits = Edits(source)
     style = _Style(edits, found)
+    new = [config for config in configs if not any(_is(call, style.whole(config)) for call in found.calls)]
+    if not new:
+        return source
     written = [style.config(config) for config in new]
-    _append(edits, found.expression, written)
+    _append(edits, found.expression, written, is_tuple=_is_tuple(reading.source, found.expression))
     return edits.apply()
 
 
-def _is(call: ast.Call, config: Mapping[str, int]) -> bool:
+def why_not_added_to(configs: Configs, line: int) -> str | None:
+    """Why further configs cannot be written beside those of the decorator in this line, None where they can."""
+    if isinstance(configs.expression, ast.List | ast.Tuple) and not configs.expression.elts:
+        return f"line {configs.expression.lineno}: the list of configs is empty, so there is none to write others like"
+    if not configs.are_read:
+        return f"line {line}: no Config(...) is seen in what the autotune decorator is given"
+    if all(not is_written_out(call) for call in configs.calls):
+        last = max(configs.calls, key=lambda call: call.lineno)
+        return f"line {last.lineno}: what the Config(...) gives is not written there: write out its kwargs"
+    if not isinstance(configs.expression, _ADDED_TO):
+        what = f"{_NAMES.get(type(configs.expression), 'such an expression')}, {ast.unparse(configs.expression)}"
+        return f"line {configs.expression.lineno}: configs cannot be added to {what}; write a list"
+    return None
+
+
+def _is(call: ast.Call, config: Mapping[str, object]) -> bool:
     """Whether a config of the source is this one, as far as its constants tell."""
     given = config_arguments(call)
     values = {name: value.value for name, value in given.items() if isinstance(value, ast.Constant)}
-    return len(values) == len(given) and {"num_warps": 4, "num_stages": 3, **values} == {
-        "num_warps": 4,
-        "num_stages": 3,
-        **config,
-    }
+    return is_written_out(call) and len(values) == len(given) and {**_DEFAULTS, **values} == {**_DEFAULTS, **config}
+
+
+def _is_tuple(source: Source, expression: ast.expr) -> bool:
+    """Whether configs are a tuple, to which no list can be added: written out, named, or as a function gives it."""
+    if isinstance(expression, ast.Name):
+        values = source.module_values.get(expression.id, [])
+        return bool(values) and all(isinstance(value, ast.Tuple) for value in values)
+    if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Name):
+        name = expression.func.id
+        function = next((f for f in source.tree.body if isinstance(f, ast.FunctionDef) and f.name == name), None)
+        returned = [n.value for n in walk_scope(function) if isinstance(n, ast.Return)] if function is not None else []
+        return name == "tuple" or (bool(returned) and all(isinstance(value, ast.Tuple) for value in returned))
+    if isinstance(expression, ast.BinOp):
+        return _is_tuple(source, expression.right)
+    return isinstance(expression, ast.Tuple)
 
 
 class _Style:
@@ -59,8 +101,13 @@ class _Style:
 
     def __init__(self, edits: Edits, configs: Configs) -> None:
         self.edits = edits
-        self.call = max(configs.calls, key=lambda call: call.lineno)
+        self.call = max(filter(is_written_out, configs.calls), key=lambda call: call.lineno)
         self.given = config_arguments(self.call)
+
+    def whole(self, config: Mapping[str, int]) -> dict[str, object]:
+        """All that the written config will give, as far as the author's is known."""
+        own = {name: value.value for name, value in self.given.items() if isinstance(value, ast.Constant)}
+        return {**own, **config}
 
     def config(self, config: Mapping[str, int]) -> str:
         """`Config(...)` with these values and whatever else the author gives his."""
@@ -112,40 +159,37 @@ def _targets(node: ast.AST) -> list[ast.Name]:
     return [name for target in over for name in ast.walk(target) if isinstance(name, ast.Name)]
 
 
-def _append(edits: Edits, expression: ast.expr, written: Sequence[str]) -> None:
+def _append(edits: Edits, expression: ast.expr, written: Sequence[str], *, is_tuple: bool) -> None:
     """Into a list that is written out, else as a list of their own that is added to it."""
     is_sum = isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add)
-    if is_sum and isinstance(expression, ast.BinOp) and isinstance(expression.right, ast.List):
+    if is_sum and isinstance(expression, ast.BinOp) and isinstance(expression.right, ast.List | ast.Tuple):
         expression = expression.right
-    if isinstance(expression, ast.List):
+    if isinstance(expression, ast.List | ast.Tuple):
         edits.replace(expression, _longer(edits, expression, written))
-    elif isinstance(expression, ast.ListComp | ast.Name | ast.Call | ast.Attribute | ast.BinOp):
-        indent = _indent_of(edits, expression.lineno)
-        lines = "".join(_lines(written, indent + _STEP))
-        edits.replace(expression, f"{edits.text(expression)} + [\n{lines}{indent}]")
-    else:
-        what = f"{type(expression).__name__.lower()}, {ast.unparse(expression)}"
-        raise NotApplicable(f"line {expression.lineno}: configs cannot be added to a {what}; write a list")
+        return
+    indent = _indent_of(edits, expression.lineno)
+    lines = "".join(_lines(written, indent + _STEP))
+    opened, closed = "()" if is_tuple else "[]"
+    edits.replace(expression, f"{edits.text(expression)} + {opened}\n{lines}{indent}{closed}")
 
 
-def _longer(edits: Edits, display: ast.List, written: Sequence[str]) -> str:
-    """A list with further elements, a line each, indented as the author's are."""
+def _longer(edits: Edits, display: ast.List | ast.Tuple, written: Sequence[str]) -> str:
+    """A list or tuple with further elements, a line each, indented as the author's are."""
     text = edits.text(display)
     first_line = display.lineno
-    if not display.elts:
-        raise NotApplicable(f"line {first_line}: the list of configs is empty")
+    opened, closed = text[0], text[-1]
     last = display.elts[-1]
     opening = _indent_of(edits, first_line)
     if last.lineno == first_line and display.end_lineno == first_line:
         elements = "".join(f"{opening}{_STEP}{edits.text(each)},\n" for each in display.elts)
-        return f"[\n{elements}{''.join(_lines(written, opening + _STEP))}{opening}]"
+        return f"{opened}\n{elements}{''.join(_lines(written, opening + _STEP))}{opening}{closed}"
     inner = opening + _STEP if display.elts[0].lineno == first_line else _indent_of(edits, display.elts[0].lineno)
     span, own = edits.span(last), edits.span(display)
     lines = edits.source.split("\n")[own[0] - 1 : own[2]]
     head = "\n".join([*lines[: span[2] - own[0]], lines[span[2] - own[0]][: span[3]]])[own[1] :]
     tail = text[len(head) : -1]
     comma = "" if _has_comma(tail) else ","
-    return f"{head}{comma}{tail.rstrip()}\n{''.join(_lines(written, inner))}{opening}]"
+    return f"{head}{comma}{tail.rstrip()}\n{''.join(_lines(written, inner))}{opening}{closed}"
 
 
 def _lines(written: Sequence[str], indent: str) -> list[str]:

@@ -95,6 +95,18 @@ def config_arguments(call: ast.Call) -> dict[str, ast.expr]:
     return found
 
 
+def is_written_out(call: ast.Call) -> bool:
+    """Whether all that a config gives stands there by name: nothing comes by `*` or `**`."""
+    given = dict(zip(_POSITIONS, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
+    if any(k.arg is None for k in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
+        return False
+    kwargs = given.get("kwargs")
+    if isinstance(kwargs, ast.Dict):
+        return all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in kwargs.keys)
+    is_dict = isinstance(kwargs, ast.Call) and last_name(kwargs.func) == "dict" and not kwargs.args
+    return is_dict and isinstance(kwargs, ast.Call) and all(keyword.arg is not None for keyword in kwargs.keywords)
+
+
 def _values(source: Source, call: ast.Call, value: ast.expr) -> list[object]:
     """The constants that an argument of a config may be: its own, or those that a loop around it runs over."""
     if isinstance(value, ast.Constant):

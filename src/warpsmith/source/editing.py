@@ -116,7 +116,11 @@ class Edits:
             why = f"libcst {version('libcst')} cannot read its syntax"
             raise NotApplicable(f"line {error.raw_line}: the source cannot be rewritten: {why}") from error
         editor = _Editor(self)
-        changed = wrapper.visit(editor).code
+        try:
+            changed = wrapper.visit(editor).code
+        except cst.ParserSyntaxError as error:
+            line = min(editor.waiting, default=1)
+            raise NotApplicable(f"line {line}: the source cannot be rewritten: {error.message}") from error
         if editor.waiting:
             line = min(editor.waiting)
             raise NotApplicable(f"line {line}: the code stands where no statement can be added; split its line first")
@@ -126,6 +130,14 @@ class Edits:
         # str.splitlines also splits where Python does not, such as at a form feed
         text = self.source.split("\n")[line - 1] if not self.source.isascii() else ""
         return len(text.encode()[:offset_bytes].decode()) if text else offset_bytes
+
+
+def _parsed(code: str) -> cst.BaseExpression:
+    """An expression; one that can only stand in parentheses, as its own did, is given them."""
+    try:
+        return cst.parse_expression(code)
+    except cst.ParserSyntaxError:
+        return cst.parse_expression(f"({code})")
 
 
 def _add(where: dict[int, list[str]], line: int, code: str) -> None:
@@ -179,6 +191,8 @@ class _Editor(cst.CSTTransformer):
 
     def _span(self, node: cst.CSTNode) -> Span:
         where = self._range(node)
+        if isinstance(node, cst.Tuple) and node.lpar:  # to `ast` its innermost parentheses are part of a tuple
+            where = CodeRange(self._range(node.lpar[-1]).start, self._range(node.rpar[0]).end)
         return where.start.line, where.start.column, where.end.line, where.end.column
 
     def _line(self, node: cst.CSTNode) -> int:
@@ -192,9 +206,12 @@ class _Editor(cst.CSTTransformer):
         span = self._span(original)
         if span in self.edits.replaced:
             self._met(span[0])
-            changed = cst.parse_expression(self.edits.replaced[span])
-            if original.lpar and not changed.lpar and span not in self.edits.bare:
-                changed = changed.with_changes(lpar=original.lpar, rpar=original.rpar)
+            changed = _parsed(self.edits.replaced[span])
+            lpar, rpar = original.lpar, original.rpar
+            if isinstance(original, cst.Tuple):
+                lpar, rpar = lpar[:-1], rpar[1:]
+            if lpar and not changed.lpar and span not in self.edits.bare:
+                changed = changed.with_changes(lpar=lpar, rpar=rpar)
             return changed
         if isinstance(original, cst.Call) and isinstance(updated, cst.Call) and self.edits.dropped_arguments:
             updated = self._without_dropped(original, updated)

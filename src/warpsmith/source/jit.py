@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import JitFunction, Tier
-from warpsmith.source.syntax import Source, dotted, last_name, walk_scope
+from warpsmith.source.syntax import Source, defaults_of, dotted, last_name, walk_scope
 
 REDUCTIONS = frozenset({"sum", "max", "min", "argmax", "argmin", "reduce", "xor_sum", "reduce_or"})
 SCANS = frozenset({"cumsum", "cumprod", "associative_scan", "sort", "histogram"})
@@ -112,10 +112,8 @@ def _wrapped_again(tree: ast.Module) -> dict[str, list[tuple[str, int]]]:
 
 def _read(node: ast.FunctionDef, from_triton: frozenset[str], wrapped: Iterable[tuple[str, int]]) -> Jit:
     arguments = node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    every = [*positional, *arguments.kwonlyargs]
-    defaults = dict(zip((a.arg for a in positional[::-1]), arguments.defaults[::-1], strict=False))
-    defaults |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    defaults = defaults_of(node)
     autotune: ast.Call | None = None
     heuristics: dict[str, ast.expr] = {}
     unread: list[ast.Call] = []

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin
 from warpsmith.source.block_sites import blocks_of
+from warpsmith.source.callers import left_to_callers
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.options import option
 from warpsmith.source.places import Place
@@ -30,7 +31,7 @@ _PROGRAMS_PER_SM = "programs_per_sm"
 def sites(reading: Reading) -> list[Site]:
     """Every knob at every launch, in source order, with those that are tied to another refused."""
     found = [
-        restricted(reading.source, after_the_choice(reading.source, site))
+        restricted(reading.source, after_the_choice(reading.source, left_to_callers(reading.source, site)))
         for launch in reading.launches
         for site in _sites_of(reading, launch)
     ]

@@ -123,18 +123,14 @@ def read(text: str) -> Reading:
     launches: list[Launch] = []
     not_covered: list[tuple[int, str]] = []
     for node in ast.walk(source.tree):
-        if not isinstance(node, ast.Call):
-            continue
-        if isinstance(node.func, ast.Subscript):
+        if isinstance(node, ast.Attribute) and node.attr == "run" and (name := last_name(node.value)) in jits:
+            not_covered.append((node.lineno, f"{name}.run takes its grid and options as arguments"))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             found = _launch(source, jits, imported, node, node.func)
             if isinstance(found, str):
                 not_covered.append((node.lineno, found))
             else:
                 launches += found
-        elif isinstance(node.func, ast.Attribute) and node.func.attr == "run":
-            name = last_name(node.func.value)
-            if name in jits:
-                not_covered.append((node.lineno, f"{name}.run takes its grid and options as arguments"))
     not_covered += _warmed_up_alone(source, jits, launches)
     not_covered += [
         (line, f"{jit.name} is wrapped by @{decorator}, whose cache may ignore launch options")

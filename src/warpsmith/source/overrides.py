@@ -86,7 +86,10 @@ def assignment(site: Site, wording: Wording) -> str:
         return f"{target} = {target} * {wording.value(site, '1')}"
     if site.default is not None or site.spot.is_copied:
         return wording.entry(site)
-    return f"{target} = {wording.value(site, target)}"
+    replaced = f"{target} = {wording.value(site, target)}"
+    if site.only_if is None:
+        return replaced
+    return f"if {target} == {site.only_if}:  # the default; any other is the caller's choice\n    {replaced}"
 
 
 def read_entry(site: Site) -> str:
@@ -99,7 +102,8 @@ def set_entry(site: Site, value: str) -> str:
     """The statement that sets a dictionary's entry; a dictionary that others may hold is copied."""
     dictionary, key = _entry(site)
     if site.spot.is_copied:
-        return f"{dictionary} = {{**{dictionary}, {key}: {value}}}"
+        entries = (f"{key}: {value}", f"**{dictionary}") if site.yields else (f"**{dictionary}", f"{key}: {value}")
+        return f"{dictionary} = {{{', '.join(entries)}}}"
     return f"{site.spot.target} = {value}"
 
 

@@ -12,7 +12,7 @@ from warpsmith.contracts.audit import KnobKind, KnobOrigin
 from warpsmith.source.launches import Launch
 from warpsmith.source.places import Place, reaching_assignment
 from warpsmith.source.sites import Site
-from warpsmith.source.syntax import Source, blocks, last_name, walk_scope
+from warpsmith.source.syntax import FunctionNode, Source, blocks, last_name, mentions, walk_scope
 
 #: FlagGems' cache of launches tells constexprs apart, and neither options nor what a tuner or heuristics choose.
 _KEEP_CONSTEXPRS_APART = frozenset({"libentry"})
@@ -24,18 +24,8 @@ def restricted(source: Source, site: Site) -> Site:
     """The site, refused where something around the launch forbids to change it."""
     if site.why_not is not None:
         return site
-    why = _on_a_shared_line(source, site) or _cached(site) or _warmed_up(source, site)
+    why = _on_one_line(source, site) or _cached(site) or _warmed_up(source, site)
     return replace(site, refused=why) if why is not None else site
-
-
-def _on_a_shared_line(source: Source, site: Site) -> str | None:
-    """Why an override, which stands below the line that sets a variable, may come too late."""
-    setting = site.spot.statement
-    if site.spot.place is not Place.AFTER or setting is None:
-        return None
-    block = next((each for each in blocks(source.parents[setting]) if setting in each), [])
-    shared = any(each.lineno == setting.end_lineno for each in block[block.index(setting) + 1 :]) if block else False
-    return f"line {setting.end_lineno} has another statement after it: split the line" if shared else None
 
 
 def _cached(site: Site) -> str | None:
@@ -48,6 +38,28 @@ def _cached(site: Site) -> str | None:
     if known and site.kind not in _OPTIONS and site.origin not in _DECORATED:
         return None
     return f"{jit.name} is wrapped by {name} in line {line}, whose cache may launch it as it was compiled before"
+
+
+def _on_one_line(source: Source, site: Site) -> str | None:
+    """Why no statement can be added between what sets the knob and what reads it: they share a line."""
+    spot = site.spot
+    if spot.place is Place.ENTRY and isinstance(spot.statement, FunctionNode):
+        shares = spot.statement.body[0].lineno == _header_end(spot.statement)
+        return f"the body of {spot.statement.name} stands beside its name: split its line" if shares else None
+    if spot.place is not Place.AFTER or spot.statement is None or spot.target is None:
+        return None
+    name, line = spot.target.partition("[")[0], spot.statement.end_lineno
+    beside = [s for block in blocks(source.parents[spot.statement]) if spot.statement in block
+              for s in block[block.index(spot.statement) + 1 :] if s.lineno == line]  # fmt: skip
+    if any(mentions(each, name) for each in beside):
+        return f"line {line} sets {name} and reads it: split its line"
+    return None
+
+
+def _header_end(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The last line of a function's name and parameters."""
+    parts = [*ast.walk(function.args), *([function.returns] if function.returns is not None else [])]
+    return max((getattr(part, "end_lineno", 0) or 0 for part in parts), default=0) or function.lineno
 
 
 def _warmed_up(source: Source, site: Site) -> str | None:

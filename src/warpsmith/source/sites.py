@@ -27,7 +27,8 @@ _SIZES_THINGS = frozenset({KnobKind.BLOCK_TILING, KnobKind.PROGRAMS})
 class Site:
     """A knob at one launch. `default` is the value that holds where the source gives none.
 
-    `listed` are the values in the configs of an autotune decorator.
+    `listed` are the values in the configs of an autotune decorator. A caller's choice holds: `only_if` is the default
+    that a parameter must have for an override to replace it, and an override `yields` to the dictionary's own entry.
     """
 
     launch: Launch
@@ -40,6 +41,8 @@ class Site:
     default: int | None = None
     refused: str | None = None
     listed: tuple[int, ...] = ()
+    only_if: str | None = None
+    yields: bool = False
 
     @property
     def id(self) -> str:

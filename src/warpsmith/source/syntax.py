@@ -96,6 +96,15 @@ class Source:
         return found
 
     @cached_property
+    def method_calls(self) -> dict[str, list[ast.Call]]:
+        """Every call of an attribute, by the attribute's name."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in self.parents:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                found.setdefault(node.func.attr, []).append(node)
+        return found
+
+    @cached_property
     def module_values(self) -> dict[str, list[ast.expr | None]]:
         """What the module's own code sets each plain name to."""
         found: dict[str, list[ast.expr | None]] = {}
@@ -188,6 +197,15 @@ def dotted(node: ast.AST) -> str | None:
         value = dotted(node.value)
         return f"{value}.{node.attr}" if value is not None else None
     return None
+
+
+def defaults_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
+    """The defaults of a function's parameters, by name."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    found = dict(zip((a.arg for a in positional[::-1]), arguments.defaults[::-1], strict=False))
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return found | {a.arg: default for a, default in named if default is not None}
 
 
 def last_name(node: ast.AST) -> str:

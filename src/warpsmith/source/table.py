@@ -19,15 +19,19 @@ from warpsmith.source.launches import Reading, read
 from warpsmith.source.overrides import beside_host_code, chosen
 from warpsmith.source.table_forms import form_with, with_form
 from warpsmith.source.table_host import LookUp, override
-from warpsmith.source.table_owned import expect_free, form_in, look_up_statements, tables_in
-from warpsmith.source.table_removal import (
-    Removed,
+from warpsmith.source.table_owned import (
     TableEntries,
+    expect_free,
+    form_in,
+    look_up_statements,
     table_names,
-    without_look_up,
-    without_table,
+    tables_in,
 )
+from warpsmith.source.table_removal import Removed, without_look_up, without_table
 from warpsmith.source.table_text import Form, Ranges, look_up_code, table_code, table_name
+
+#: All that a CUDA block allows: 32 x 32 threads.
+_WARPS = (1, 2, 4, 8, 16, 32)
 
 
 class Band(Contract):
@@ -37,11 +41,17 @@ class Band(Contract):
     settings: dict[str, int]
 
     @model_validator(mode="after")
-    def _says_something(self) -> Band:
+    def _can_be_written(self) -> Band:
+        if (wrong := next((each for each in self.ranges if each[0] > each[1]), None)) is not None:
+            raise ValueError(f"expected ranges from their low end to their high end, found {wrong}")
         if not self.settings:
-            raise ValueError(f"expected a setting for {self.ranges}, found none")
-        if reversed_ := [each for each in self.ranges if each[0] > each[1]]:
-            raise ValueError(f"expected ranges from the least to the greatest, found {reversed_[0]}")
+            raise ValueError("expected a setting in every band, found none")
+        low = {name: value for name, value in self.settings.items() if value < 1}
+        if low:
+            raise ValueError(f"expected settings of 1 and more, found {low}")
+        warps = self.settings.get("num_warps", 1)
+        if warps not in _WARPS:
+            raise ValueError(f"expected num_warps to be one of {_WARPS}, found {warps}")
         return self
 
 
@@ -89,12 +99,15 @@ class SettingsTable(Contract):
 
 
 def without_settings(source: str, jit_function: str) -> str:
-    """The source without the table of this jit function's launches: the code's own expressions hold again."""
+    """The source without the table of this jit function's launches: the code's own expressions hold again.
+
+    The look-up goes with the last table.
+    """
     reading = read(source)
     for launch in reading.launches:
         if launch.jit_name == jit_function:
             source = without_table(source, _name(reading, launch.host_function, jit_function)).text
-    return source
+    return without_look_up(source)
 
 
 def without_tables(source: str) -> str:

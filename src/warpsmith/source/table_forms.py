@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from warpsmith.source.editing import Edits
 from warpsmith.source.syntax import Source
-from warpsmith.source.table_owned import form_in, look_up_statements, tables_in
-from warpsmith.source.table_removal import entries_of, is_look_up, table_names
+from warpsmith.source.table_owned import entries_of, form_in, look_up_statements, table_names, tables_in
+from warpsmith.source.table_removal import is_look_up
 from warpsmith.source.table_text import (
     Form,
     axes_of_call,

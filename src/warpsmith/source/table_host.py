@@ -14,7 +14,7 @@ from warpsmith.source.knobs import Site
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.overrides import Wording, add_override, assignment
 from warpsmith.source.places import Place, reaching_assignment
-from warpsmith.source.syntax import Scope, assigns, names_read, parameters_of, parse, walk_scope
+from warpsmith.source.syntax import FunctionNode, Scope, assigns, names_read, parameters_of, parse, walk_scope
 from warpsmith.source.table_text import Form, FromTable, fitted, look_up_call, options_code
 
 
@@ -38,7 +38,11 @@ def override(edits: Edits, reading: Reading, look_up: LookUp, found: Sequence[Si
     ready = _ready(reading, launch, look_up)
     placed = [(site, _place(site, ready)) for site in found]
     statements = [statement for _, statement in placed if statement is not None]
+    for site in found:
+        _require_in_time(reading, site, ready)
     anchor = _anchor(reading, found, statements, ready)
+    if anchor is not None:
+        _require_own_line(found, anchor)
     given = look_up_call(look_up.form, look_up.table_name, look_up.tensor, look_up.axes)
     if launch.chosen_as is not None:
         given = f"{given} if {launch.chosen_as} is {launch.jit_name} else {{}}"
@@ -78,12 +82,23 @@ def _ready(reading: Reading, launch: Launch, look_up: LookUp) -> ast.stmt | None
     for variable in dict.fromkeys(name for names in asked for name in sorted(names)):
         statement = reaching_assignment(reading.source, launch, variable)
         if statement is None and variable not in parameters_of(launch.scope):
+            if _is_around(reading, launch.scope, variable):
+                raise NotApplicable(
+                    f"{launch.host_function} takes {variable} from the function around it, and a table reads what "
+                    "its own function is given or sets"
+                )
             raise NotApplicable(
                 f"{launch.host_function} has no variable {variable} where it launches {launch.jit_name}"
             )
         if statement is not None and (last is None or statement.lineno > last.lineno):
             last = statement
     return last
+
+
+def _is_around(reading: Reading, scope: Scope, variable: str) -> bool:
+    """Whether a function around this one has the variable, which a closure reads."""
+    around = [each for each in reading.source.ancestors(scope) if isinstance(each, FunctionNode)]
+    return any(variable in parameters_of(each) or assigns(each, variable) for each in around)
 
 
 def _place(site: Site, ready: ast.stmt | None) -> ast.stmt | None:
@@ -111,6 +126,27 @@ def _place(site: Site, ready: ast.stmt | None) -> ast.stmt | None:
         ):
             raise NotApplicable(f"line {node.lineno}: {name} is read before the row's width is known")
     return ready
+
+
+def _require_in_time(reading: Reading, site: Site, ready: ast.stmt | None) -> None:
+    """Raises NotApplicable where an override stands in a branch of its own that the look-up could only follow."""
+    own = site.spot.statement
+    if site.spot.place is not Place.AFTER or own is None or ready is None:
+        return
+    above = [block for block, _ in reading.source.blocks_above(site.launch.call, site.launch.scope)]
+    if any(own in block for block in above) or own.lineno > (ready.end_lineno or ready.lineno):
+        return
+    raise NotApplicable(f"line {own.lineno}: {site.name} is set in a branch before the row's width is known")
+
+
+def _require_own_line(found: Sequence[Site], anchor: ast.stmt) -> None:
+    """Raises NotApplicable where what reads the look-up stands in the line after which it is written."""
+    end = anchor.end_lineno or anchor.lineno
+    for site in found:
+        if any(node.lineno == end for node in (site.launch.call, *site.spot.reads)):
+            raise NotApplicable(
+                f"line {end}: {site.launch.jit_name} is launched in the same line: split its line first"
+            )
 
 
 def _anchor(

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 
 from warpsmith.source.editing import Edits
 from warpsmith.source.jit import Jit, jit_functions
-from warpsmith.source.syntax import Source, last_name, mentions, names_read, walk_scope
-from warpsmith.source.table_owned import form_in, look_up_statements, tables_in
-from warpsmith.source.table_text import LOOK_UP, Form, Ranges, axes_of_call
-
-#: GPU -> bytes an element -> bands of (ranges, settings).
-TableEntries = dict[tuple[int, int, int], dict[int, list[tuple[Ranges, dict[str, int]]]]]
+from warpsmith.source.syntax import Source, is_name, last_name, mentions, names_read, walk_scope
+from warpsmith.source.table_owned import (
+    LOOK_UP_NAMES,
+    TableEntries,
+    entries_of,
+    form_in,
+    look_up_statements,
+    table_names,
+    tables_in,
+)
+from warpsmith.source.table_text import LOOK_UP, axes_of_call
 
 
 @dataclass(frozen=True)
@@ -44,40 +49,13 @@ def without_table(text: str, name: str, *, exactly: bool = False) -> Removed:
     return Removed(edits.apply(), entries_of(form, table.value), axes)
 
 
-def entries_of(form: Form, value: ast.expr) -> TableEntries:
-    """What a table's dictionary says, whatever form it is written in."""
-    written = ast.literal_eval(value)
-    return {
-        gpu: {itemsize: [_band(form, each) for each in _bands(form, of_size)] for itemsize, of_size in by_size.items()}
-        for gpu, by_size in written.items()
-    }
-
-
-def _bands(form: Form, of_size: object) -> list[object]:
-    return [of_size] if form is Form.GPU_ALONE else list(of_size)  # type: ignore[call-overload]
-
-
-def _band(form: Form, written: object) -> tuple[Ranges, dict[str, int]]:
-    if isinstance(written, dict):
-        return (), written
-    assert isinstance(written, tuple)
-    *ranges, settings = written
-    return tuple(ranges) if form is Form.ROWS else tuple(ranges[0]), settings
-
-
-def table_names(statement: ast.stmt) -> list[str]:
-    """The names that a statement of the module assigns."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
 def is_look_up(value: ast.expr, name: str) -> bool:
     """Whether an expression looks a launch up in the table `name`."""
     if isinstance(value, ast.IfExp):  # a launch of one of several kernels
         value = value.body
-    if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == LOOK_UP):
+    if not (isinstance(value, ast.Call) and is_name(value.func, LOOK_UP)):
         return False
-    return bool(value.args) and isinstance(value.args[0], ast.Name) and value.args[0].id == name
+    return bool(value.args) and is_name(value.args[0], name)
 
 
 @dataclass(frozen=True)
@@ -115,7 +93,9 @@ class _Overrides:
         current = parent.left if factor and isinstance(parent, ast.BinOp) else call.args[1]
         statement = self.source.parents[whole]
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == ast.unparse(current):
-            self.edits.remove(statement)
+            guard = self.source.parents[statement]
+            whole_statement = guard if isinstance(guard, ast.If) and _is_guard(guard, statement) else statement
+            self.edits.remove(whole_statement)
         elif self.exactly and isinstance(statement, ast.keyword) and self._is_own_default(statement, current):
             self.edits.drop_argument(statement.value)
         else:
@@ -134,19 +114,28 @@ class _Overrides:
 
 
 def without_look_up(text: str) -> str:
-    """The source without the look-up, which no table is left for, and without the import that it alone needed."""
+    """The source without a look-up that no table is left for, and without the import that it alone needed."""
     source = Source.read(text)
     edits = Edits(text)
     gone = look_up_statements(source)
-    for statement in gone:
-        edits.remove(statement)
     left: set[str] = set()
     for statement in source.tree.body:
         if statement not in gone:
             left |= names_read(statement)
+    if not gone or left & LOOK_UP_NAMES:
+        return text
+    for statement in gone:
+        edits.remove(statement)
     if "functools" not in left:
         edits.dropped_imports.append("functools")
-    return edits.apply() if gone else text
+    return edits.apply()
+
+
+def _is_guard(node: ast.AST, override: ast.Assign) -> bool:
+    """Whether an override alone stands under `if name == default:`."""
+    if not (isinstance(node, ast.If) and node.body == [override] and isinstance(node.test, ast.Compare)):
+        return False
+    return isinstance(node.test.ops[0], ast.Eq) and ast.unparse(node.test.left) == ast.unparse(override.targets[0])
 
 
 def _reads(call: ast.Call, tuned: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from warpsmith.contracts.audit import KnobKind, KnobOrigin
+from warpsmith.source.autotune import why_not_added_to
 from warpsmith.source.configs import CONFIG_OPTIONS, Configs, configs_of
 from warpsmith.source.launches import Launch
 from warpsmith.source.places import Place, Spot
@@ -32,6 +33,8 @@ def set_by_configs(source: Source, launch: Launch, name: str, kind: KnobKind) ->
     configs = configs_of(source, decorator)
     if configs is None:
         return refused_site(launch, name, kind, told, f"the autotune decorator in line {line} names no configs")
+    if (unseen := why_not_added_to(configs, line)) is not None:
+        return refused_site(launch, name, kind, told, unseen)
     if (given := launch.argument(name)) is not None:
         why = f"line {given.lineno} gives it, and so do the configs in line {line}: Triton refuses a name given twice"
         return refused_site(launch, name, kind, told, why)
