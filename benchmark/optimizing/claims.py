@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from claiming import Claim
+from claiming import NONE_SLOWER, Claim, slower_of
 
 from optimizing.fixed import FixedCases
 from optimizing.kept import Optimized
 from optimizing.rows import Row, comparisons_of
 from warpsmith.contracts.verdict import Interval
-from warpsmith.verdict.statistics import goal_of, holm
-from warpsmith.verdict.thresholds import Thresholds
+from warpsmith.verdict.statistics import goal_of
 
 #: What is asked of the geometric mean over the cases that count.
 AT_LEAST = 1.25
-#: The product's own: what "slower beyond noise" means in a verdict on a case.
-LIMITS = Thresholds()
 
 
 def claims(kernels: Mapping[str, Optimized], fixed: FixedCases, rows: Sequence[Row]) -> tuple[Claim, ...]:
@@ -55,20 +52,13 @@ def mean_speedup(rows: Sequence[Row]) -> Interval | None:
 
 
 def none_slower(kernels: Mapping[str, Optimized], fixed: FixedCases) -> Claim:
-    """Of all cases and modes one family: slower is what is slower by more than a case of the goal may be."""
+    """Of all cases and modes one family."""
     every = [(kernel, each) for kernel in kernels for each in comparisons_of(kernels, kernel)]
-    adjusted = holm([each.regression_p(LIMITS.case_regression) for _, each in every])
-    slower = [
-        f"{kernel} {each.mode.value} {each.case.name}: {each.speedup}"
-        for (kernel, each), p in zip(every, adjusted, strict=True)
-        if p < LIMITS.significance
-    ]
     missing = [f"{each.kernel}: it was not optimized" for each in fixed.kernels if each.kernel not in kernels]
     return Claim(
-        asked="No case is slower beyond noise, tuning or held out, in any pass or the whole call (by more than "
-        f"{LIMITS.case_regression:.0%}, adjusted over all of them)",
+        asked=NONE_SLOWER,
         found=f"{len(every)} comparisons; {_n_unchanged(kernels)} of {len(kernels)} kernels stay as they are",
-        failing=(*slower, *missing),
+        failing=(*slower_of(every), *missing),
     )
 
 

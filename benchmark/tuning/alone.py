@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jobs import Telling
 
-from tuning.kept import KeptReading, SweptPass, Tuned
+from tuning.kept import TUNED, KeptReading, SweptPass, Tuned
 from tuning.tally import Tally
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.measurement import ORIGINAL
@@ -36,9 +36,6 @@ from warpsmith.stages.timings import COPY
 from warpsmith.verdict.noise import noise_floor
 from warpsmith.workspace.documents import write_bytes
 from warpsmith.workspace.layout import Workspace
-
-#: The variant's name among the contenders.
-TUNED = "tuned"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from warpsmith.contracts.verdict import Verdict
 from warpsmith.workspace.documents import write_bytes
 
 SUFFIX = ".json.gz"
+#: The variant's name among the contenders.
+TUNED = "tuned"
 #: The folder of the comparisons.
 EXHAUSTIVE = "exhaustive"
 

@@ -40,7 +40,7 @@ from tuning.claims import (  # noqa: E402
     none_slower,
 )
 from tuning.exhaustive import compare_searches, place_of  # noqa: E402
-from tuning.kept import Exhausted, SweptPass, Tuned, exhausted_path, tuned_path, write_kept  # noqa: E402
+from tuning.kept import TUNED, Exhausted, SweptPass, Tuned, exhausted_path, tuned_path, write_kept  # noqa: E402
 from tuning.summary import read_exhausted, read_tuned, write_summary  # noqa: E402
 from tuning.tally import Tally, device_time_ms  # noqa: E402
 
@@ -73,9 +73,11 @@ def tuned(device: DeviceFacts, *cases: CaseSpeedup, kernel: str = "liger_geglu")
     )  # fmt: skip
 
 
-def timing(**ms: float) -> Timing:
+def timing(rounds: int = 4, **ms: float) -> Timing:
     blocks = tuple(
-        Block(contender=name, round=round_, samples_ms=(each, each)) for round_ in range(4) for name, each in ms.items()
+        Block(contender=name, round=round_, samples_ms=(each, each))
+        for round_ in range(rounds)
+        for name, each in ms.items()
     )
     case = Case(axes={"M": 4096, "N": 16384}, dtype=DType.BFLOAT16, role=Role.TUNING)
     return Timing(
@@ -108,10 +110,19 @@ def test_a_known_gain_of_a_kernel_that_was_not_tuned_is_not_found() -> None:
     assert all("was not tuned" in each for each in failing)
 
 
-def test_a_case_that_regressed_is_named(device: DeviceFacts) -> None:
-    fine, slower = speedup("2048x2048-bf16", 1.0), speedup(GEGLU, 0.9, regressed=True)
-    assert none_slower({"liger_geglu": tuned(device, fine)}).holds
-    assert [GEGLU in each for each in none_slower({"liger_geglu": tuned(device, fine, slower)}).failing] == [True]
+@pytest.mark.parametrize(("tuned_ms", "mode", "failing"), [(0.146, Mode.FORWARD, 0), (0.155, Mode.BACKWARD, 1)])
+def test_a_case_that_is_slower_is_named_in_any_pass(
+    device: DeviceFacts, tuned_ms: float, mode: Mode, failing: int
+) -> None:
+    timed = timing(rounds=8, **{ORIGINAL: 0.146, TUNED: tuned_ms}).model_copy(update={"mode": mode})
+    claim = none_slower({"liger_geglu": tuned(device).model_copy(update={"timings": (timed,)})})
+    assert [f"{mode.value} {GEGLU}: 0.94" in each for each in claim.failing] == [True] * failing
+
+
+def test_what_too_few_rounds_were_measured_of_is_no_good_news(device: DeviceFacts) -> None:
+    timed = timing(rounds=4, **{ORIGINAL: 0.146, TUNED: 0.146})
+    (why,) = none_slower({"liger_geglu": tuned(device).model_copy(update={"timings": (timed,)})}).failing
+    assert why.startswith(f"liger_geglu: only 4 rounds were measured at {GEGLU}, forward")
 
 
 def test_a_variant_that_could_not_be_judged_is_no_good_news(device: DeviceFacts) -> None:
