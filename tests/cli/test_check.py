@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from command_line import Command
 from simulated_bench import LARGE, SMALL
-from simulated_gpu import DEVICE, SimulatedGpu
+from simulated_gpu import CASES, DEVICE, SimulatedGpu
 from simulated_run import SOURCE, make_repository
 
+from warpsmith.contracts.compiled_change import CompiledChange
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.examination import LISTED, CheckResult
 from warpsmith.device.gpus import Gpu
@@ -109,3 +110,59 @@ def test_every_check_is_listed_with_what_it_is_for(root: Path, command: Command)
     assert f"| values | {LISTED['values']} |" in told.out.splitlines()
     assert json.loads(as_json.out) == LISTED
     assert next(iter(LISTED)) == "admission"
+
+
+def without_gpu(root: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedGpu:
+    """Compiles for a GPU that is not there, in whichever room it is asked for."""
+    worker = SimulatedGpu(root)
+
+    @contextmanager
+    def opened(root: Path) -> Iterator[SimulatedGpu]:
+        yield worker
+
+    monkeypatch.setattr("warpsmith.stages.check_change.worker_without_gpu", opened)
+    return worker
+
+
+def test_a_change_beside_its_base_is_told_and_passes(
+    root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_gpu(root, monkeypatch)
+    ended = command(root, "check", "rms_norm", "--base", candidate(root), "--target-gpu", "H200", "--case", SMALL)
+
+    assert ended.exit_code == ExitCode.DONE
+    assert ended.out.startswith(f"`{SOURCE}` (") and "beside `mine.py` (" in ended.out
+    assert ended.out.endswith("**No difference: the same machine code at 2 calls.**\n")
+    assert ended.err.splitlines() == ["the change for NVIDIA H200: 2 calls", "the base for NVIDIA H200: 2 calls"]
+
+
+def test_a_regression_against_the_base_is_exit_5_and_its_json_is_the_whole_document(
+    root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_gpu(root, monkeypatch).compile_failure = lambda work: "refused" if work.text.endswith("#\n") else None
+    worse = candidate(root, "#\n")
+    words = ("check", "rms_norm", worse, "--base", SOURCE, "--quiet")
+    told, as_json = command(root, *words), command(root, *words, "--json")
+
+    assert (told.exit_code, told.err) == (ExitCode.REJECTED, "")
+    assert "**Regressed: compiles.**" in told.out and "**the change does not compile**: refused" in told.out
+    result = CompiledChange.model_validate_json(as_json.out)
+    assert (as_json.exit_code, result.passed, result.base.name, result.file) == (5, False, SOURCE, worse)
+    assert len(result.on[0].regressions) == 2 * len(CASES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--base", "HEAD", "--device", "interpreter"), "it excludes --device and --sanitize"),
+        (("--base", "HEAD", "--sanitize"), "it excludes --device and --sanitize"),
+        (("--target-gpu", "H200"), "--target-gpu is for --base"),
+    ],
+)
+def test_a_comparison_runs_nothing_and_a_check_takes_no_target_gpu(
+    root: Path, command: Command, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = command(root, "check", "rms_norm", *arguments)
+
+    assert (ended.exit_code, ended.out) == (ExitCode.USAGE, "")
+    assert said in ended.told_err

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from warpsmith.contracts.errors import UsageError
 from warpsmith.project.config import ProjectConfig, load_config
+from warpsmith.verdict.compiled import CompiledLimits
 from warpsmith.verdict.thresholds import Thresholds
 
 
@@ -40,6 +41,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "test_command: python -m pytest 'tests dir'\n"
         "style_command: [ruff, format, '{file}']\n"
         "guardrails: {case_regression: 0.05}\n"
+        "compiled: {spill_bytes: 16}\n"
         "approval: tty\n",
     )
 
@@ -48,9 +50,11 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         test_command=("python", "-m", "pytest", "tests dir"),
         style_command=("ruff", "format", "{file}"),
         guardrails={"case_regression": 0.05},
+        compiled={"spill_bytes": 16},
         approval="tty",
     )
     assert config.thresholds == Thresholds(case_regression=0.05)
+    assert config.compiled_limits == CompiledLimits(spill_bytes=16)
     assert config.terminal_only
 
 
@@ -71,6 +75,9 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         ("guardrails: {case_regresion: 0.1}\n", r"unknown key 'guardrails.case_regresion'; .* 'guardrails.case_regr"),
         ("guardrails: {significance: 2}\n", r"guardrails.significance: Input should be less than 1; found 2.0"),
         ("guardrails: {memory: much}\n", r"guardrails.memory: .*; found 'much'"),
+        ("compiled: {spill_byte: 1}\n", r"unknown key 'compiled.spill_byte'; .* 'compiled.spill_bytes'"),
+        ("compiled: {spill_bytes: 0.5}\n", r"compiled.spill_bytes: Input should be a valid integer.*; found 0.5"),
+        ("compiled: {resident_warps: -1}\n", r"compiled.resident_warps: Input should be greater than or equal to 0"),
         ("guardrails: [1]\n", r"guardrails: Input should be a valid dictionary; found \[1\]"),
         ("approval: maybe\n", r"approval: Input should be 'any' or 'tty'; found 'maybe'"),
         ("test_command: []\n", r"test_command: .* should have at least 1 item"),

@@ -11,6 +11,7 @@ import typer
 from warpsmith.cli.asked import AimText, asked_for
 from warpsmith.cli.options import (
     AsJson,
+    Base,
     Cache,
     Cases,
     Device,
@@ -24,6 +25,7 @@ from warpsmith.cli.options import (
     Regime,
     RunId,
     TargetGpu,
+    TargetGpus,
     TargetMetricOption,
     Weight,
 )
@@ -234,18 +236,30 @@ def check(
     seed: Annotated[int, typer.Option(help="What random inputs are made from.")] = 0,
     device: Annotated[str | None, typer.Option(help="A GPU or `interpreter`: small fp32 cases, or any --case.")] = None,
     sanitize: Annotated[bool, typer.Option("--sanitize", help="Then under compute-sanitizer, as a winner is.")] = False,
+    base: Base = None,
+    target_gpu: TargetGpus = None,
     list_all: Annotated[bool, typer.Option("--list", help="Only tell what is checked.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
-    """Examine one source file as a run would, and tell why it may not stand in the kernel's place, if it may not."""
-    from warpsmith.cli.check import check, list_checks
-    from warpsmith.stages.check_request import Asked
+    """Examine one source file as a run would, and tell why it may not stand in the kernel's place, if it may not.
+
+    With --base, compare what it compiles to with a base instead: for continuous integration, where there is no GPU.
+    """
+    from warpsmith.cli.check import check, compare, list_checks
+    from warpsmith.stages.check_request import Asked, ChangeAsked
 
     if list_all:
         return list_checks(as_json=as_json)
     if kernel is None:
         raise UsageError("expected a kernel: warpsmith check KERNEL [FILE]", next_command="warpsmith list")
+    if base is not None:
+        if device is not None or sanitize:
+            raise UsageError("--base compiles and runs nothing: it excludes --device and --sanitize")
+        change = ChangeAsked(base, file, tuple(target_gpu or ()), tuple(case or ()), seed)
+        return compare(Path.cwd(), kernel, change, as_json=as_json, quiet=quiet)
+    if target_gpu:
+        raise UsageError("--target-gpu is for --base: what is examined without a base is run, by --device")
     asked = Asked(file, tuple(case or ()), seed, device or "auto", sanitize)
     if asked.sanitizes and asked.interprets:
         raise UsageError("compute-sanitizer looks at a GPU: --sanitize and --device interpreter exclude each other")

@@ -1,4 +1,5 @@
-"""`check`: the gate by itself, on one source file, told once and for all; and the list of its checks."""
+"""`check`: the gate by itself, on one source file, told once and for all; the list of its checks; and, with a base,
+what a change makes of the compiled code."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.examination import LISTED
 from warpsmith.project.config import load_config
 from warpsmith.project.discover import find_root
-from warpsmith.stages.check_request import Asked
+from warpsmith.stages.check_request import Asked, ChangeAsked
 
 
 def check(start: Path, kernel: str, asked: Asked, *, as_json: bool, quiet: bool) -> int:
@@ -30,6 +31,23 @@ def check(start: Path, kernel: str, asked: Asked, *, as_json: bool, quiet: bool)
         print_markdown(check_page(result).rstrip())
         if not result.passed:
             print(f"\nTo see it again:\n  {result.examination.command}")
+    return ExitCode.DONE if result.passed else ExitCode.REJECTED
+
+
+def compare(start: Path, kernel: str, asked: ChangeAsked, *, as_json: bool, quiet: bool) -> int:
+    """Exit status 0 where nothing is over a limit, 5 where something is. Raises WarpsmithError."""
+    interruption.leaves = "nothing is kept, the same command starts anew"
+    from warpsmith.report.change_view import change_page
+    from warpsmith.stages.check_change import compare as compared
+
+    root = find_root(start)
+    result = compared(
+        root, load_config(root), kernel, asked, lambda text: None if quiet else print(text, file=sys.stderr)
+    )
+    if as_json:
+        print_json(result)
+    else:
+        print_markdown(change_page(result).rstrip())
     return ExitCode.DONE if result.passed else ExitCode.REJECTED
 
 

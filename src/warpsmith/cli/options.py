@@ -26,6 +26,17 @@ TargetGpu = Annotated[
         "volta, turing, ampere, ada, hopper, blackwell. Beside a profile that is there, its code for that GPU is shown."
     ),
 ]
+TargetGpus = Annotated[
+    list[str] | None,
+    typer.Option("--target-gpu", help="With --base: a GPU to compile for, such as H200; may be repeated; else hopper."),
+]
+Base = Annotated[
+    str | None,
+    typer.Option(
+        help="Compare the compiled code with that of a git revision, a file, or where HEAD left the default branch "
+        "(auto). Needs no GPU and runs nothing; exit code 5 where a fact is over a limit of warpsmith.yaml."
+    ),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move the run that is there to history and begin anew.")]
 Cache = Annotated[
     L2 | None, typer.Option("--l2", help="What timed calls find in L2: nothing of their inputs (cold), or them (warm).")

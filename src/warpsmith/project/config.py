@@ -14,9 +14,13 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.errors import UsageError
+from warpsmith.verdict.compiled import CompiledLimits
 from warpsmith.verdict.thresholds import Thresholds
 
 FILE_NAME = "warpsmith.yaml"
+
+#: Keys whose values are limits by name -> what the limits are.
+_LIMITS: dict[str, type[Contract]] = {"guardrails": Thresholds, "compiled": CompiledLimits}
 
 
 def _words(command: Any) -> Any:
@@ -35,6 +39,7 @@ class ProjectConfig(Contract):
         test_command: runs the tests that a target names; a first word `python` is the Python that runs warpsmith.
         style_command: formats or lints one file, named by `{file}`, else by a last word that is added.
         guardrails: thresholds of a verdict that differ from the defaults, by their names in `Thresholds`.
+        compiled: limits of `check --base` that differ from the defaults, by their names in `CompiledLimits`.
         approval: `any` takes a yes from wherever `warpsmith approve` is run, `tty` only from a terminal.
     """
 
@@ -42,6 +47,7 @@ class ProjectConfig(Contract):
     test_command: Command = ("python", "-m", "pytest", "-q", "-x")
     style_command: Command | None = None
     guardrails: dict[str, float] = Field(default_factory=dict)
+    compiled: dict[str, float] = Field(default_factory=dict)
     approval: Literal["any", "tty"] = "any"
 
     @field_validator("targets")
@@ -57,6 +63,11 @@ class ProjectConfig(Contract):
     def thresholds(self) -> Thresholds:
         """The guardrails with their defaults. Raises ValidationError for one that `load_config` would refuse."""
         return Thresholds.model_validate(self.guardrails)
+
+    @property
+    def compiled_limits(self) -> CompiledLimits:
+        """The same of compiled code."""
+        return CompiledLimits.model_validate(self.compiled)
 
     @property
     def terminal_only(self) -> bool:
@@ -78,16 +89,18 @@ def load_config(root: Path) -> ProjectConfig:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     raw = _parsed(path, content)
     _refuse_unknown(path, "", raw, ProjectConfig.model_fields)
-    if isinstance(guardrails := raw.get("guardrails"), dict):
-        _refuse_unknown(path, "guardrails.", guardrails, Thresholds.model_fields)
+    for section, limits in _LIMITS.items():
+        if isinstance(given := raw.get(section), dict):
+            _refuse_unknown(path, f"{section}.", given, limits.model_fields)
     try:
         config = ProjectConfig.model_validate(raw)
     except ValidationError as error:
         raise _wrong_value(path, "", error) from error
-    try:
-        Thresholds.model_validate(config.guardrails)
-    except ValidationError as error:
-        raise _wrong_value(path, "guardrails.", error) from error
+    for section, limits in _LIMITS.items():
+        try:
+            limits.model_validate(getattr(config, section))
+        except ValidationError as error:
+            raise _wrong_value(path, f"{section}.", error) from error
     return config
 
 

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from warpsmith.contracts.case import Role
 from warpsmith.contracts.launch import AccessKind, CompiledFacts, GlobalAccess, LaunchRecord, SettingsProbe
 from warpsmith.contracts.profile import Profile
+from warpsmith.diagnose.compiled_change import SPILL_BYTES
 from warpsmith.diagnose.occupancy import occupancy
 from warpsmith.report import quantities
 
 NOT_RECORDED = "not recorded"
 #: Whether a knob matters, where it does not.
 CHANGES_NOTHING = "**no**"
-
-#: A spill is counted in registers, of 32 bits: measure/compiled/machine_code.py.
-SPILL_BYTES = 4
 
 
 @dataclass(frozen=True)

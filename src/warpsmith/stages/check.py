@@ -62,7 +62,7 @@ def check(root: Path, config: ProjectConfig, kernel: str, asked: Asked, tell: Ca
     content = None if asked.file is None else content_of(asked.file)
     target = target_ref(root, find_target(root, config, kernel))
     with _device(root, asked.device) as (worker, gpu, missing):
-        spec = _described(worker, target)
+        spec = described(worker, target)
         file = asked.file or Path(os.path.relpath(root / spec.source))
         asked = replace(asked, file=file)
         cases, left_out = cases_of(asked, kernel, spec)
@@ -118,7 +118,8 @@ def _device(root: Path, device: str) -> Iterator[tuple[Worker, Gpu | None, Unava
         yield worker, gpu, None
 
 
-def _described(worker: Worker, target: TargetRef) -> TargetSpec:
+def described(worker: Worker, target: TargetRef) -> TargetSpec:
+    """The target as data. Raises PreflightError where it cannot be loaded."""
     try:
         return answer_of(worker, Describe(target=target), TargetSpec)
     except WorkerError as error:

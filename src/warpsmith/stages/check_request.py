@@ -54,6 +54,20 @@ class Asked:
         return ["warpsmith", "check", kernel, *([] if self.file is None else [str(self.file)])]
 
 
+@dataclass(frozen=True)
+class ChangeAsked:
+    """What `check --base` asks for: a source beside its base, compiled for GPUs that need not be there.
+
+    `file` None is the production file; no cases are all of them, no GPUs the default one.
+    """
+
+    base: str
+    file: Path | None = None
+    gpus: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    seed: int = 0
+
+
 def content_of(file: Path) -> bytes:
     """The bytes of the file that was asked for. Raises UsageError where it is no file with text in it."""
     if file.is_dir():
