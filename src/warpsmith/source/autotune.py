@@ -7,7 +7,14 @@ import io
 import tokenize
 from collections.abc import Mapping, Sequence
 
-from warpsmith.source.configs import CONFIG_OPTIONS, Configs, config_arguments, configs_of, is_written_out
+from warpsmith.source.configs import (
+    CONFIG_OPTIONS,
+    Configs,
+    config_arguments,
+    configs_of,
+    is_written_out,
+    why_not_added_to,
+)
 from warpsmith.source.editing import Edits, NotApplicable
 from warpsmith.source.launches import read
 from warpsmith.source.layout import LINE_LENGTH
@@ -16,19 +23,6 @@ from warpsmith.source.syntax import Source, assignments, walk_scope
 _WHY = "# measured to be faster on some shapes"
 _STEP = "    "
 _DEFAULTS: Mapping[str, object] = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
-#: Expressions that stand for configs and that others can be added to.
-_ADDED_TO = (ast.List, ast.Tuple, ast.ListComp, ast.Name, ast.Call, ast.Attribute, ast.BinOp)
-_NAMES: Mapping[type[ast.expr], str] = {
-    ast.IfExp: "an if expression",
-    ast.GeneratorExp: "a generator",
-    ast.Subscript: "an entry",
-    ast.Lambda: "a function",
-    ast.Constant: "a constant",
-    ast.Dict: "a dictionary",
-    ast.Set: "a set",
-    ast.SetComp: "a set",
-    ast.BoolOp: "an expression of and and or",
-}
 
 
 def add_configs(source: str, jit_function: str, configs: Sequence[Mapping[str, int]]) -> str:
@@ -57,21 +51,6 @@ def add_configs(source: str, jit_function: str, configs: Sequence[Mapping[str, i
     written = [style.config(config) for config in new]
     _append(edits, found.expression, written, is_tuple=_is_tuple(reading.source, found.expression))
     return edits.apply()
-
-
-def why_not_added_to(configs: Configs, line: int) -> str | None:
-    """Why further configs cannot be written beside those of the decorator in this line, None where they can."""
-    if isinstance(configs.expression, ast.List | ast.Tuple) and not configs.expression.elts:
-        return f"line {configs.expression.lineno}: the list of configs is empty, so there is none to write others like"
-    if not configs.are_read:
-        return f"line {line}: no Config(...) is seen in what the autotune decorator is given"
-    if all(not is_written_out(call) for call in configs.calls):
-        last = max(configs.calls, key=lambda call: call.lineno)
-        return f"line {last.lineno}: what the Config(...) gives is not written there: write out its kwargs"
-    if not isinstance(configs.expression, _ADDED_TO):
-        what = f"{_NAMES.get(type(configs.expression), 'such an expression')}, {ast.unparse(configs.expression)}"
-        return f"line {configs.expression.lineno}: configs cannot be added to {what}; write a list"
-    return None
 
 
 def _is(call: ast.Call, config: Mapping[str, object]) -> bool:

@@ -19,6 +19,19 @@ _POSITIONS = ("kwargs", "num_warps", "num_stages", "num_ctas", "maxnreg", "pre_h
 _MOST_ROWS = 4096
 _DEFAULTS = {"num_warps": 4, "num_stages": 3}
 CONFIG_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+#: Expressions that stand for configs and that others can be added to.
+_ADDED_TO = (ast.List, ast.Tuple, ast.ListComp, ast.Name, ast.Call, ast.Attribute, ast.BinOp)
+_NAMES: Mapping[type[ast.expr], str] = {
+    ast.IfExp: "an if expression",
+    ast.GeneratorExp: "a generator",
+    ast.Subscript: "an entry",
+    ast.Lambda: "a function",
+    ast.Constant: "a constant",
+    ast.Dict: "a dictionary",
+    ast.Set: "a set",
+    ast.SetComp: "a set",
+    ast.BoolOp: "an expression of and and or",
+}
 
 
 @dataclass(frozen=True)
@@ -155,3 +168,18 @@ def _rows(source: Source, values: ast.expr) -> list[tuple[object, ...]]:
         parts = element.elts if isinstance(element, ast.List | ast.Tuple) else [element]
         rows.append(tuple(part.value if isinstance(part, ast.Constant) else None for part in parts))
     return rows
+
+
+def why_not_added_to(configs: Configs, line: int) -> str | None:
+    """Why further configs cannot be written beside those of the decorator in this line, None where they can."""
+    if isinstance(configs.expression, ast.List | ast.Tuple) and not configs.expression.elts:
+        return f"line {configs.expression.lineno}: the list of configs is empty, so there is none to write others like"
+    if not configs.are_read:
+        return f"line {line}: no Config(...) is seen in what the autotune decorator is given"
+    if all(not is_written_out(call) for call in configs.calls):
+        last = max(configs.calls, key=lambda call: call.lineno)
+        return f"line {last.lineno}: what the Config(...) gives is not written there: write out its kwargs"
+    if not isinstance(configs.expression, _ADDED_TO):
+        what = f"{_NAMES.get(type(configs.expression), 'such an expression')}, {ast.unparse(configs.expression)}"
+        return f"line {configs.expression.lineno}: configs cannot be added to {what}; write a list"
+    return None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from warpsmith.contracts.audit import KnobKind, KnobOrigin
-from warpsmith.source.autotune import why_not_added_to
-from warpsmith.source.configs import CONFIG_OPTIONS, Configs, configs_of
+from warpsmith.source.configs import CONFIG_OPTIONS, Configs, configs_of, why_not_added_to
 from warpsmith.source.launches import Launch
 from warpsmith.source.places import Place, Spot
 from warpsmith.source.sites import Site, refused_site
