@@ -15,7 +15,7 @@ from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.expected import expected_variants
 from warpsmith.diagnose.pricing import prices
-from warpsmith.diagnose.recommend import recommend
+from warpsmith.diagnose.recommend import goal_passes, recommend, speedup_at_ceiling
 from warpsmith.diagnose.roofline import baselines
 
 BACKWARD = "_backward_kernel"
@@ -122,6 +122,19 @@ def test_the_prediction_is_the_mean_over_the_cases_as_the_goal_is_judged(made: A
 
     high = {Bottleneck.LATENCY_BOUND: 0.7, Bottleneck.GRID_TOO_SMALL: 0.7}[modes[0].bottleneck]
     assert settings.predicted_high == pytest.approx(((1 / (1 - 0.5 * high)) ** 3 / (1 - 0.2 * high)) ** 0.25)
+
+
+def test_at_the_ceiling_only_the_open_passes_of_the_goal_are_faster(made: Any) -> None:
+    evidence = norm(made, forward=0.96, backward=0.40)
+    rows = baselines(evidence.spec, evidence.timings, (), evidence.device)
+    modes = [classify(mode, evidence, rows) for mode in (Mode.FORWARD, Mode.BACKWARD)]
+
+    def at_ceiling(goal: Mode) -> float:
+        return speedup_at_ceiling(goal_passes(evidence, modes, goal, rows, ()))
+
+    assert at_ceiling(Mode.BACKWARD) == pytest.approx(2.5, rel=0.01)
+    assert at_ceiling(Mode.FORWARD) == 1.0
+    assert 1.0 < at_ceiling(Mode.FULL) < at_ceiling(Mode.BACKWARD)
 
 
 def test_no_prediction_passes_the_headroom(made: Any) -> None:

@@ -25,7 +25,7 @@ def evidence_for(profile: Profile, strategy: str) -> tuple[str, ...]:
     wanted = (_LEFT_TO_WIN, *_SIGNALS.get(strategy, ()))
     return tuple(
         f"{mode.mode.value}: {row.signal}: {row.observation}; {row.supports} ({row.source})"
-        for mode in _open_passes(profile)
+        for mode in open_passes(profile)
         for row in _speaking(mode.evidence, wanted)
     )
 
@@ -33,7 +33,7 @@ def evidence_for(profile: Profile, strategy: str) -> tuple[str, ...]:
 def basis_of(profile: Profile, recommendation: Recommendation) -> tuple[str, ...]:
     """Where a predicted range comes from, a line a priced opportunity; empty where nothing was timed."""
     kinds = KNOBS if recommendation.strategy == SETTINGS else (REWRITES.get(recommendation.strategy),)
-    modes = {mode.mode for mode in _open_passes(profile)}
+    modes = {mode.mode for mode in open_passes(profile)}
     prices = [p for p in profile.opportunities if p.opportunity.kind in kinds and p.mode in modes]
     if prices:
         return tuple(map(_priced, prices))
@@ -42,7 +42,8 @@ def basis_of(profile: Profile, recommendation: Recommendation) -> tuple[str, ...
     return ()
 
 
-def _open_passes(profile: Profile) -> list[ModeProfile]:
+def open_passes(profile: Profile) -> list[ModeProfile]:
+    """The passes of the goal that are not near their peak."""
     passes = [m for m in profile.modes if m.mode in profile.goal.passes]
     return [mode for mode in passes if mode.bottleneck is not Bottleneck.NEAR_PEAK]
 

@@ -102,6 +102,15 @@ def goal_passes(
     )
 
 
+def speedup_at_ceiling(passes: Sequence[Pass]) -> float:
+    """Of the goal, if all that its open passes have left to win were won; 1 where nothing was timed."""
+
+    def all_of(each: Pass, case: str) -> Saved:
+        return each.at[case].headroom_us, each.at[case].headroom_us
+
+    return _predicted(passes, [each for each in passes if each.open], all_of)[1]
+
+
 def _settings(evidence: Evidence, passes: Sequence[Pass]) -> Recommendation:
     open_passes = [p for p in passes if p.open]
     knobs = {p.profile.mode: _tunable(evidence, p) for p in open_passes}

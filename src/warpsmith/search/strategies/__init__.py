@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from warpsmith.search.strategies import (
+    in_place_gradient,
+    live_ranges,
+    partial_sums,
+    recompute,
+    split_rows,
+    tma_descriptors,
+)
 from warpsmith.search.strategies.base import Card, Strategy
 from warpsmith.search.strategies.cache_hints import CacheHints
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
@@ -14,6 +22,16 @@ CATALOGUE: dict[str, Strategy] = {
     for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop())
 }
 #: What needs thought, by name: told to whoever writes variants.
-BRIEFS: dict[str, Card] = {}
+BRIEFS: dict[str, Card] = {
+    card.name: card
+    for card in (
+        split_rows.CARD,
+        recompute.CARD,
+        partial_sums.CARD,
+        live_ranges.CARD,
+        in_place_gradient.CARD,
+        tma_descriptors.CARD,
+    )
+}
 
 __all__ = ["BRIEFS", "CATALOGUE"]

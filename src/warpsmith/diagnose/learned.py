@@ -1,0 +1,54 @@
+"""Owns what recorded runs teach of predictions: the kept record beside this file, and ranges that it corrects.
+
+Must not know how a strategy is carried out. benchmark/strategies.py writes the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from warpsmith.contracts.profile import Recommendation
+from warpsmith.contracts.track_record import StrategyRecord, TrackRecord
+from warpsmith.diagnose.recommend import SETTINGS
+from warpsmith.verdict.track_record import corrected_range, correction
+from warpsmith.workspace.documents import read_document
+
+KEPT = Path(__file__).with_name("track_record.json")
+
+
+@cache
+def kept_record() -> TrackRecord:
+    return read_document(KEPT, TrackRecord)
+
+
+def corrected(
+    recommendations: Sequence[Recommendation], records: Iterable[StrategyRecord], most: float
+) -> tuple[Recommendation, ...]:
+    """The same strategies by what their results teach: settings first, then the surest gain, then the largest.
+
+    `most` is the speed-up of the goal at the ceiling of its open passes. Ranges and order are as they were where no
+    strategy has results enough.
+    """
+    by_name = {record.strategy: record for record in records}
+    moved = [_corrected(each, by_name.get(each.strategy), most) for each in recommendations]
+    if moved == list(recommendations):
+        return tuple(recommendations)
+    return tuple(sorted(moved, key=lambda r: (r.strategy != SETTINGS, -r.predicted_low, -r.predicted_high)))
+
+
+def _corrected(recommendation: Recommendation, record: StrategyRecord | None, most: float) -> Recommendation:
+    factor = correction(record) if record else None
+    if record is None or factor is None:
+        return recommendation
+    before = (recommendation.predicted_low, recommendation.predicted_high)
+    low, high = corrected_range(*before, factor, most)
+    if (low, high) == before:
+        return recommendation
+    told = (
+        f"{before[0]:.2f} to {before[1]:.2f}× by its price, corrected by {record.measured} recorded results, which "
+        f"were {record.measured_over_middle:.3f}× the middle of what was predicted"
+    )
+    why = f"{recommendation.why.rstrip('.')}. {told[0].upper()}{told[1:]}"
+    return recommendation.model_copy(update={"why": why, "predicted_low": low, "predicted_high": high})
