@@ -6,6 +6,7 @@ from warpsmith.search.strategies.base import Card, Strategy
 from warpsmith.search.strategies.cache_hints import CacheHints
 from warpsmith.search.strategies.grouped_ordering import GroupedOrdering
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
+from warpsmith.search.strategies.persistent_loop import CARD as PERSISTENT_LOOP
 from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
 from warpsmith.search.strategies.settings import SettingsSweep
 
@@ -15,6 +16,6 @@ CATALOGUE: dict[str, Strategy] = {
     for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop(), GroupedOrdering())
 }
 #: What needs thought, by name: told to whoever writes variants.
-BRIEFS: dict[str, Card] = {}
+BRIEFS: dict[str, Card] = {card.name: card for card in (PERSISTENT_LOOP,)}
 
 __all__ = ["BRIEFS", "CATALOGUE"]

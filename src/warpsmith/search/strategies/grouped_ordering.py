@@ -62,8 +62,9 @@ class GroupedOrdering:
                 learnings=tuple(dict.fromkeys([*learnings, *swept_too.learnings])),
             )
         if not changes:
-            nothing = "no launched kernel has tiles that share operands and are free to change places"
-            raise Inapplicable("; ".join(learnings if places else [*learnings, nothing]))
+            if not places:
+                learnings.append("no launched kernel has tiles that share operands and are free to change places")
+            raise Inapplicable("; ".join(dict.fromkeys(learnings)))
         return Proposal(source=source, changes=tuple(changes), learnings=tuple(learnings))
 
     def _ungrouped(self, ground: Ground) -> set[str]:
