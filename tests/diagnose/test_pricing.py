@@ -284,6 +284,20 @@ def test_a_repeated_pass_that_caches_serve_is_worth_what_the_counters_saw_too_mu
     assert with_traffic(3.0).high_us == pytest.approx(uncounted.high_us)
 
 
+@pytest.mark.parametrize(("time_us", "high_us"), [(120.0, 12.0), (50.0, None)])
+def test_tiles_in_groups_are_priced_by_a_tenth_of_the_time_and_no_more_than_the_headroom(
+    made: Any, time_us: float, high_us: float | None
+) -> None:
+    case = made.case(8192, 4096)
+    least_us = made.cost(case, Mode.BACKWARD).bytes_moved / 4083e3
+    grouped = made.opportunity(OpportunityKind.UNGROUPED_TILES, BACKWARD)
+
+    (found,) = priced(liger(made, case, time_us, grouped))
+
+    assert (found.low_us, found.high_us) == (0.0, pytest.approx(high_us if high_us else time_us - least_us))
+    assert found.basis.startswith("at most 10% of the kernel's time, as groups of tiles won 220 to 245 TFLOPS")
+
+
 def test_what_one_of_two_kernels_may_save_is_its_part_of_the_headroom(made: Any) -> None:
     case = made.case(8192, 4096)
     arithmetic = made.opportunity(OpportunityKind.WIDE_ARITHMETIC, BACKWARD)

@@ -133,6 +133,19 @@ def test_a_grid_that_leaves_half_the_gpu_idle_speaks_for_split_rows(example: Pro
     assert list(reasons(classed(example, backward=Bottleneck.GRID_TOO_SMALL))) == ["split_rows"]
 
 
+def test_many_waves_of_programs_that_do_not_loop_speak_for_a_loop_where_latency_limits(example: Profile) -> None:
+    functions = tuple(f.model_copy(update={"has_loop": False}) for f in example.audit.jit_functions)
+    short = relaunched(audited(example, jit_functions=functions), grid=(132 * 64,))
+    waiting = classed(short, backward=Bottleneck.LATENCY_BOUND)
+
+    ((name, (told,)),) = reasons(waiting).items()
+    assert name == "persistent_loop"
+    assert told.startswith(f"backward: the programs of {KERNEL}, which do not loop, make ")
+    assert reasons(relaunched(waiting, grid=(132,))) == {}
+    assert reasons(classed(short, backward=Bottleneck.MEMORY_BOUND)) == {}
+    assert reasons(audited(waiting, jit_functions=example.audit.jit_functions)) == {}
+
+
 def test_atomics_of_a_kernel_that_an_open_pass_launches_speak_for_partial_sums(example: Profile) -> None:
     functions = tuple(f.model_copy(update={"atomics": 2}) for f in example.audit.jit_functions)
 

@@ -29,6 +29,8 @@ class KnobKind(str, Enum):
     PROGRAMS = "programs"
     #: a constexpr that is the num_stages of a `tl.range` inside the kernel
     LOOP_STAGES = "loop_stages"
+    #: a constexpr that is the size of a group of tiles in `tl.swizzle2d`: their order alone
+    TILE_GROUP = "tile_group"
 
 
 class KnobOrigin(str, Enum):
@@ -120,6 +122,8 @@ class OpportunityKind(str, Enum):
     PERFORMANCE_TODO = "performance_todo"
     #: more bytes cross device memory than must: seen by counters, not in the source
     EXCESS_TRAFFIC = "excess_traffic"
+    #: tiles that share operands are started far from each other
+    UNGROUPED_TILES = "ungrouped_tiles"
 
 
 class Opportunity(Contract):

@@ -41,6 +41,8 @@ OUTPUT_OF_BYTES = 1 / 3
 PIPELINE_OF_TIME = {True: 0.15, False: 0.05}
 HINTS_OF_TIME = 0.03
 INVARIANT_OF_TIME = 0.05
+#: Of 220 to 245 TFLOPS, by grouped tiles on an A100 (Triton's tutorial of a matrix product).
+GROUPS_OF_TIME = 0.1
 #: Shares of the kernel's headroom. Chosen.
 UNCOALESCED_OF_HEADROOM = (0.1, 0.8)
 ARITHMETIC_OF_HEADROOM = 0.3
@@ -185,6 +187,12 @@ def _of_time(opportunity: Opportunity, call: Call, part: float, why: str) -> Gai
     return Gain(0.0, high, f"at most {part:.0%} of the kernel's time (chosen), {why}")
 
 
+def _groups(opportunity: Opportunity, call: Call) -> Gain:
+    high = min(GROUPS_OF_TIME * call.time_of(opportunity), call.headroom_of(opportunity))
+    won = "220 to 245 TFLOPS in Triton's tutorial, on an A100"
+    return Gain(0.0, high, f"at most {GROUPS_OF_TIME:.0%} of the kernel's time, as groups of tiles won {won}")
+
+
 def _repeated(opportunity: Opportunity, call: Call) -> Gain:
     pass_us = OUTPUT_OF_BYTES * call.bytes_us
     if call.excess is None:
@@ -234,4 +242,5 @@ _RULES: dict[OpportunityKind, Callable[[Opportunity, Call], Gain]] = {
     OpportunityKind.CONTIGUOUS_COPY: _contiguous_copy,
     OpportunityKind.PERFORMANCE_TODO: _unpriced,
     OpportunityKind.EXCESS_TRAFFIC: _excess,
+    OpportunityKind.UNGROUPED_TILES: _groups,
 }

@@ -1,4 +1,7 @@
-"""Blocks of one launch, and the stages of a loop in its kernel: how each is set. `blocks` tells whether one covers."""
+"""Blocks of one launch, and stages of loops and groups of tiles in its kernel: how each is set.
+
+`blocks` tells whether a block covers.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from warpsmith.source.syntax import is_name
 from warpsmith.source.tuned import configs_at, further_names, is_set_by_configs, set_by_configs
 
 _NOT_A_BLOCK = re.compile(r"^(NUM|HAS|USE|IS|N|MAX|TOTAL)_|BLOCKS|BLOCK_(PTR|TABLE|IDX|ID)", re.IGNORECASE)
+#: What the kernel's code alone asks for: no grid, buffer or address depends on it.
+_NO_BLOCKS = frozenset({KnobKind.LOOP_STAGES, KnobKind.TILE_GROUP})
 
 
 def blocks_of(reading: Reading, launch: Launch) -> Iterator[Site]:
@@ -35,16 +40,19 @@ def _names(launch: Launch) -> list[str]:
         names = [p for p in launch.jit.parameters if p in launch.jit.constexprs]
     else:
         names = [k.arg for k in launch.call.keywords if k.arg is not None]
-    stages = launch.jit.loop_stages if launch.jit is not None else frozenset()
-    return [n for n in names if n in stages or ("BLOCK" in n.upper() and not _NOT_A_BLOCK.search(n))]
+    inside = launch.jit.loop_stages | launch.jit.tile_groups if launch.jit is not None else frozenset()
+    return [n for n in names if n in inside or ("BLOCK" in n.upper() and not _NOT_A_BLOCK.search(n))]
 
 
 def _block(reading: Reading, launch: Launch, name: str, configs: Configs | None) -> Site:
     jit = launch.jit
-    is_stages = jit is not None and name in jit.loop_stages
-    kind = KnobKind.LOOP_STAGES if is_stages else KnobKind.BLOCK_TILING
+    kind = KnobKind.BLOCK_TILING
+    if jit is not None and name in jit.loop_stages:
+        kind = KnobKind.LOOP_STAGES
+    elif jit is not None and name in jit.tile_groups:
+        kind = KnobKind.TILE_GROUP
     site, expression = _site(reading, launch, name, kind, configs)
-    return site if is_stages else _of_its_kind(reading, site, expression)
+    return site if kind in _NO_BLOCKS else _of_its_kind(reading, site, expression)
 
 
 def _site(
@@ -77,7 +85,7 @@ def _not_given(reading: Reading, launch: Launch, name: str, kind: KnobKind) -> S
     if not (isinstance(default, ast.Constant) and type(default.value) is int):
         return refused_site(launch, name, kind, set_there, "the launch does not give it")
     again = [n for n in ast.walk(launch.scope) if isinstance(n, ast.Constant) and n.value == default.value]
-    if kind is not KnobKind.LOOP_STAGES and (numbers := [n for n in again if type(n.value) is int]):
+    if kind not in _NO_BLOCKS and (numbers := [n for n in again if type(n.value) is int]):
         why = f"the kernel's own {told} also stands in line {numbers[0].lineno}, and may depend on it"
         return refused_site(launch, name, kind, set_there, why)
     spot = Spot(Place.KEYWORD, launch.line)

@@ -61,6 +61,13 @@ class Jit:
         )
         return frozenset(name for name in stages if name in self.constexprs)
 
+    @property
+    def tile_groups(self) -> frozenset[str]:
+        """Constexprs that are the size of a group in `tl.swizzle2d`."""
+        calls = operations(self.node, frozenset({"swizzle2d"}))
+        sizes = (call.args[4] for call in calls if len(call.args) == 5)
+        return frozenset(size.id for size in sizes if isinstance(size, ast.Name) and size.id in self.constexprs)
+
 
 def jit_functions(source: Source) -> dict[str, Jit]:
     """The jit functions by name, in source order."""
@@ -159,6 +166,20 @@ def _heuristics(decorator: ast.Call) -> dict[str, ast.expr]:
         for key, value in zip(table.keys, table.values, strict=True)
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
+
+
+def language_name(tree: ast.Module) -> str | None:
+    """By which name a module imports triton.language, None where by none."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "triton.language" and alias.asname:
+                    return alias.asname
+        elif isinstance(node, ast.ImportFrom) and node.module == "triton":
+            for alias in node.names:
+                if alias.name == "language":
+                    return alias.asname or alias.name
+    return None
 
 
 def operation(node: ast.AST) -> str | None:

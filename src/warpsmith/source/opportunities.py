@@ -18,6 +18,7 @@ from warpsmith.source.redundant_loads import loop_invariant_loads, repeated_pass
 from warpsmith.source.short_rows import short_rows
 from warpsmith.source.streams import streams
 from warpsmith.source.syntax import lines_told, walk_scope
+from warpsmith.source.tile_order import ungrouped_tiles
 from warpsmith.source.uncoalesced import uncoalesced
 from warpsmith.source.wide_arithmetic import wide_in_kernel, wide_on_host
 
@@ -49,6 +50,7 @@ def _for_strategies(reading: Reading, sites: Sequence[Site]) -> list[Opportunity
         *_needless(reading),
         *(o for jit in reading.jits.values() for o in _streamed(reading, jit)),
         *(o for jit in reading.jits.values() for o in _unpipelined(jit)),
+        *(o for jit in reading.jits.values() for o in ungrouped_tiles(reading, jit)),
         *_one_program_per_sm(reading, sites),
         *_stepped_warps(sites),
     ]

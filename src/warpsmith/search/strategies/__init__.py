@@ -6,26 +6,33 @@ from warpsmith.search.strategies import (
     in_place_gradient,
     live_ranges,
     partial_sums,
+    persistent_loop,
     recompute,
     split_rows,
     tma_descriptors,
 )
 from warpsmith.search.strategies.base import Card, Strategy
 from warpsmith.search.strategies.cache_hints import CacheHints
+from warpsmith.search.strategies.grouped_ordering import GroupedOrdering
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
 from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
 from warpsmith.search.strategies.settings import SettingsSweep
 
+_STRATEGIES: tuple[Strategy, ...] = (
+    SettingsSweep(),
+    NeedlessInitialisation(),
+    CacheHints(),
+    PipelinedLoop(),
+    GroupedOrdering(),
+)
 #: What is automatic, by name.
-CATALOGUE: dict[str, Strategy] = {
-    strategy.card.name: strategy
-    for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop())
-}
+CATALOGUE: dict[str, Strategy] = {strategy.card.name: strategy for strategy in _STRATEGIES}
 #: What needs thought, by name: told to whoever writes variants.
 BRIEFS: dict[str, Card] = {
     card.name: card
     for card in (
         split_rows.CARD,
+        persistent_loop.CARD,
         recompute.CARD,
         partial_sums.CARD,
         live_ranges.CARD,

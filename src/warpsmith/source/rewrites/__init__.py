@@ -3,11 +3,13 @@
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.rewrites.allocation import allocate_empty
 from warpsmith.source.rewrites.eviction import add_eviction_policy
+from warpsmith.source.rewrites.grouping import group_tiles
 from warpsmith.source.rewrites.pipeline import parametrise_loop_stages
 
 __all__ = [
     "NotApplicable",
     "add_eviction_policy",
     "allocate_empty",
+    "group_tiles",
     "parametrise_loop_stages",
 ]

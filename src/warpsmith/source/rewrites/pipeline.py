@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from warpsmith.source.editing import Edits, NotApplicable
-from warpsmith.source.jit import Jit
+from warpsmith.source.jit import Jit, language_name
 from warpsmith.source.launches import Reading, read
 from warpsmith.source.opportunities import unpipelined_loops
 
@@ -36,7 +36,9 @@ def _jit(reading: Reading, name: str) -> Jit:
 
 def _name_stages(edits: Edits, reading: Reading, jit: Jit) -> str:
     """Edits every loop, and says by which name triton.language goes."""
-    language = _language(reading.source.tree)
+    language = language_name(reading.source.tree)
+    if language is None:
+        raise NotApplicable("the source does not import triton.language by a name")
     loops = unpipelined_loops(jit)
     if not loops:
         raise NotApplicable(f"{jit.name} has no loop over global loads that names no stages")
@@ -47,16 +49,3 @@ def _name_stages(edits: Edits, reading: Reading, jit: Jit) -> str:
         if isinstance(call.func, ast.Name) and call.func.id == "range":
             edits.replace(call.func, f"{language}.range")
     return language
-
-
-def _language(tree: ast.Module) -> str:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name == "triton.language" and alias.asname:
-                    return alias.asname
-        elif isinstance(node, ast.ImportFrom) and node.module == "triton":
-            for alias in node.names:
-                if alias.name == "language":
-                    return alias.asname or alias.name
-    raise NotApplicable("the source does not import triton.language by a name")
