@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warpsmith.search.strategies.base import Card, Strategy
 from warpsmith.search.strategies.cache_hints import CacheHints
+from warpsmith.search.strategies.loop_invariant_loads import LOOP_INVARIANT_LOADS
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
 from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
 from warpsmith.search.strategies.settings import SettingsSweep
@@ -11,7 +12,7 @@ from warpsmith.search.strategies.settings import SettingsSweep
 #: What is automatic, by name.
 CATALOGUE: dict[str, Strategy] = {
     strategy.card.name: strategy
-    for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop())
+    for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop(), LOOP_INVARIANT_LOADS)
 }
 #: What needs thought, by name: told to whoever writes variants.
 BRIEFS: dict[str, Card] = {}

@@ -3,11 +3,13 @@
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.rewrites.allocation import allocate_empty
 from warpsmith.source.rewrites.eviction import add_eviction_policy
+from warpsmith.source.rewrites.hoisting import hoist_invariant_load
 from warpsmith.source.rewrites.pipeline import parametrise_loop_stages
 
 __all__ = [
     "NotApplicable",
     "add_eviction_policy",
     "allocate_empty",
+    "hoist_invariant_load",
     "parametrise_loop_stages",
 ]
