@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.search.strategies import alignment_hints, uncoalesced
 from warpsmith.search.strategies.base import Card, Strategy
 from warpsmith.search.strategies.cache_hints import CacheHints
 from warpsmith.search.strategies.loop_invariant_loads import LOOP_INVARIANT_LOADS
@@ -15,6 +16,6 @@ CATALOGUE: dict[str, Strategy] = {
     for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop(), LOOP_INVARIANT_LOADS)
 }
 #: What needs thought, by name: told to whoever writes variants.
-BRIEFS: dict[str, Card] = {}
+BRIEFS: dict[str, Card] = {card.name: card for card in (uncoalesced.CARD, alignment_hints.CARD)}
 
 __all__ = ["BRIEFS", "CATALOGUE"]
