@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import json
 import os
 import subprocess
@@ -10,7 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import triton
 from source.hoisting_styles import CAPITALS, CHUNKS, GENERATED, HEAD, STYLES, WHILE
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
 from warpsmith.source.admit import admit
@@ -204,3 +208,21 @@ def test_another_kind_of_opportunity_is_not_taken_up() -> None:
 
     with pytest.raises(NotApplicable, match="uncoalesced is no load that never changes"):
         hoist_invariant_load(CHUNKS, other)
+
+
+def test_in_the_compiled_code_the_loop_loads_once_less(tmp_path: Path) -> None:
+    loads = []
+    for name, text in (("before", CAPITALS), ("after", hoisted(CAPITALS))):
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(f"hoisting_{name}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        kernel = module._scale_backward_kernel
+        kinds = ("*bf16", "i32", "*bf16", "*bf16", "*fp32", "i32", "i32", "i32", "constexpr")
+        source = ASTSource(kernel, dict(zip(kernel.arg_names, kinds, strict=True)), {"BLOCK_SIZE": 1024})
+        code = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ttgir"]
+        loads.append((code.count("tt.load"), code.partition("scf.for")[2].count("tt.load")))
+
+    assert loads == [(2, 2), (2, 1)]
