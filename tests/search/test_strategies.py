@@ -176,3 +176,23 @@ def test_a_table_that_has_no_place_in_the_source_is_inapplicable(bench: Bench, m
     monkeypatch.setattr("warpsmith.search.tuning.writing.write_table", refuse)
     with pytest.raises(Inapplicable, match="line 7: num_warps is read before"):
         CATALOGUE["settings"].propose(ground(bench))
+
+
+def test_loads_that_never_change_go_before_their_loop_only_where_that_is_faster(
+    bench: Bench, gpu: SimulatedGpu
+) -> None:
+    before = "    for row in range(program, n_rows, tl.num_programs(0)):\n"
+    load = "weight = tl.load(weight_ptr + cols, mask=mask, other=0.0).to(tl.float32) + OFFSET\n"
+    inside = f"{before}        {load}"
+    text = _original(bench).replace(before, inside)
+    text = text.replace(f"    if weight_ptr is not None:\n        {load}    if dw_partial", "    if dw_partial")
+    gpu.slowdown = lambda work: 1.0 if inside in work.text else 1.1
+    with pytest.raises(Inapplicable, match=rf"loop_invariant_loads brings nothing to {BACKWARD} in backward: 0\.9"):
+        CATALOGUE["loop_invariant_loads"].propose(ground(bench, text=text))
+
+    gpu.slowdown = lambda work: 1.0 if inside in work.text else 0.9
+    proposal = CATALOGUE["loop_invariant_loads"].propose(ground(bench, text=text))
+    assert f"    {load}\n{before}" in proposal.source and inside not in proposal.source
+    assert len(proposal.changes) == 1 and "weight_ptr is loaded in every pass" in proposal.changes[0]
+    with pytest.raises(Inapplicable, match="no load is the same in every pass of its loop"):
+        CATALOGUE["loop_invariant_loads"].propose(ground(bench, goal=Mode.BACKWARD))

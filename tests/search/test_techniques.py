@@ -168,6 +168,31 @@ def test_excess_traffic_speaks_for_recomputing_but_not_where_tiles_are_read_agai
     assert "recompute" not in reasons(relaunched(profile, matrix_instructions={"wgmma.mma_async": 4}))
 
 
+def test_a_stride_that_nothing_keeps_at_1_speaks_for_neighbouring_addresses_and_excess_traffic_with_it(
+    example: Profile,
+) -> None:
+    stride, excess = found(OpportunityKind.UNCOALESCED), found(OpportunityKind.EXCESS_TRAFFIC)
+    excess = excess.model_copy(update={"what": "the counters saw twice the bytes"})
+
+    assert list(reasons(audited(example, opportunities=(stride,)))) == ["uncoalesced"]
+    assert "uncoalesced" not in reasons(audited(example, opportunities=(excess,)))
+    told = reasons(audited(example, opportunities=(stride, excess)))["uncoalesced"]
+    assert told == ("line 100: the row is read twice", "line 100: the counters saw twice the bytes")
+
+
+def test_loads_narrower_than_a_thread_s_part_of_a_block_speak_for_hints_of_alignment(example: Profile) -> None:
+    def loading(*bytes_a_thread: int | None, num_warps: int = 8) -> Profile:
+        loads = (GlobalAccess(kind=AccessKind.LOAD, bytes_a_thread=each, instructions=1) for each in bytes_a_thread)
+        return relaunched(example, accesses=tuple(loads), num_warps=num_warps)
+
+    ((name, (told,)),) = reasons(loading(2, 4)).items()
+    assert name == "alignment_hints"
+    assert told.startswith(f"backward: no load of {KERNEL} moves more than 4 bytes a thread at 2048x2048-bf16; ")
+    assert told.endswith("a thread has 16 bytes or more of a block")
+    for wide in (loading(2, 16), loading(2, None), loading(), loading(4, num_warps=32 * 8)):
+        assert reasons(wide) == {}
+
+
 def test_a_wish_for_less_memory_speaks_for_a_gradient_in_place(example: Profile) -> None:
     profile = example.model_copy(update={"aim": Aim(objective=Objective.MEMORY)})
 

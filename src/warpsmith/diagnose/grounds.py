@@ -18,6 +18,7 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "pipelined_loop": ("longest stall",),
     "cache_hints": ("DRAM throughput", "bytes through DRAM"),
     "grouped_ordering": ("DRAM throughput", "bytes through DRAM"),
+    "loop_invariant_loads": ("longest stall",),
 }
 
 

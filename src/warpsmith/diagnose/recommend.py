@@ -30,6 +30,7 @@ REWRITES: dict[str, OpportunityKind] = {
     "pipelined_loop": OpportunityKind.UNPIPELINED_LOOP,
     "cache_hints": OpportunityKind.STREAM_ONCE,
     "grouped_ordering": OpportunityKind.UNGROUPED_TILES,
+    "loop_invariant_loads": OpportunityKind.LOOP_INVARIANT_LOAD,
 }
 #: Tiles decide how often operands are read, and so how well arithmetic units are fed.
 FED_BY_TILES = (Bottleneck.COMPUTE_BOUND, Bottleneck.BALANCED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warpsmith.search.strategies import (
+    alignment_hints,
     in_place_gradient,
     live_ranges,
     partial_sums,
@@ -10,10 +11,12 @@ from warpsmith.search.strategies import (
     recompute,
     split_rows,
     tma_descriptors,
+    uncoalesced,
 )
 from warpsmith.search.strategies.base import Card, Strategy
 from warpsmith.search.strategies.cache_hints import CacheHints
 from warpsmith.search.strategies.grouped_ordering import GroupedOrdering
+from warpsmith.search.strategies.loop_invariant_loads import LOOP_INVARIANT_LOADS
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
 from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
 from warpsmith.search.strategies.settings import SettingsSweep
@@ -24,6 +27,7 @@ _STRATEGIES: tuple[Strategy, ...] = (
     CacheHints(),
     PipelinedLoop(),
     GroupedOrdering(),
+    LOOP_INVARIANT_LOADS,
 )
 #: What is automatic, by name.
 CATALOGUE: dict[str, Strategy] = {strategy.card.name: strategy for strategy in _STRATEGIES}
@@ -33,6 +37,8 @@ BRIEFS: dict[str, Card] = {
     for card in (
         split_rows.CARD,
         persistent_loop.CARD,
+        uncoalesced.CARD,
+        alignment_hints.CARD,
         recompute.CARD,
         partial_sums.CARD,
         live_ranges.CARD,

@@ -4,6 +4,7 @@ from warpsmith.source.editing import NotApplicable
 from warpsmith.source.rewrites.allocation import allocate_empty
 from warpsmith.source.rewrites.eviction import add_eviction_policy
 from warpsmith.source.rewrites.grouping import group_tiles
+from warpsmith.source.rewrites.hoisting import hoist_invariant_load
 from warpsmith.source.rewrites.pipeline import parametrise_loop_stages
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "add_eviction_policy",
     "allocate_empty",
     "group_tiles",
+    "hoist_invariant_load",
     "parametrise_loop_stages",
 ]
