@@ -176,3 +176,23 @@ def test_a_table_that_has_no_place_in_the_source_is_inapplicable(bench: Bench, m
     monkeypatch.setattr("warpsmith.search.tuning.writing.write_table", refuse)
     with pytest.raises(Inapplicable, match="line 7: num_warps is read before"):
         CATALOGUE["settings"].propose(ground(bench))
+
+
+OPEN_FORWARD = {Mode.FORWARD: Bottleneck.LATENCY_BOUND, Mode.BACKWARD: Bottleneck.NEAR_PEAK}
+
+
+def test_several_rows_a_program_are_kept_only_where_they_are_faster(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.slowdown = lambda work: 1.05 if "ROWS: tl.constexpr" in work.text else 1.0
+    with pytest.raises(Inapplicable, match=f"two_dimensional_tiles brings nothing to {FORWARD} in forward: "):
+        CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_FORWARD))
+
+    gpu.slowdown = lambda work: 0.9 if "ROWS: tl.constexpr" in work.text else 1.0
+    proposal = CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_FORWARD))
+    assert "ROWS=rows_per_program," in proposal.source
+    assert len(proposal.changes) == 1 and f"each program of {FORWARD} takes one row" in proposal.changes[0]
+
+
+def test_a_kernel_that_loops_over_its_rows_takes_no_several_at_once(bench: Bench, gpu: SimulatedGpu) -> None:
+    with pytest.raises(Inapplicable, match="forward was left alone"):
+        CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_BACKWARD))
+    assert gpu.asked == []

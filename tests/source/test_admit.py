@@ -51,7 +51,7 @@ REFUSED = {
     ),
     "a kernel parameter more": (
         "BLOCK: tl.constexpr)",
-        "BLOCK: tl.constexpr, m=1)",
+        "BLOCK: tl.constexpr, m=None)",
         "line 9: the entry kernel _scale_kernel has new parameters that are no constexprs",
     ),
     "another library": ("import torch\n", "import torch\nimport cupy\n", "line 2: imports cupy"),
@@ -114,6 +114,7 @@ ADMITTED = {
         "@triton.jit\ndef _wide_kernel(x_ptr):\n    tl.store(x_ptr, 0)\n\n\n@triton.jit",
     ),
     "a constexpr with a default": ("BLOCK: tl.constexpr)", "BLOCK: tl.constexpr, STAGES: tl.constexpr = 1)"),
+    "a number with a default": ("BLOCK: tl.constexpr)", "BLOCK: tl.constexpr, m=2**31 - 1)"),
     "a workspace": (LAUNCH, "    workspace = torch.empty_like(x)\n" + LAUNCH),
     "a fast path by shape": (LAUNCH, "    if x.numel() > 9:\n    " + LAUNCH + "    else:\n    " + LAUNCH),
     "standard modules": ("import torch\n", "import functools\nimport math\nfrom typing import Any\n\nimport torch\n"),

@@ -120,6 +120,8 @@ class OpportunityKind(str, Enum):
     PERFORMANCE_TODO = "performance_todo"
     #: more bytes cross device memory than must: seen by counters, not in the source
     EXCESS_TRAFFIC = "excess_traffic"
+    #: one program a row, where several short ones could share a tile
+    ROW_A_PROGRAM = "row_a_program"
 
 
 class Opportunity(Contract):

@@ -17,6 +17,7 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "needless_initialisation": ("device time of a call by kernel",),
     "pipelined_loop": ("longest stall",),
     "cache_hints": ("DRAM throughput", "bytes through DRAM"),
+    "two_dimensional_tiles": ("achieved occupancy", "longest stall", "waves"),
 }
 
 

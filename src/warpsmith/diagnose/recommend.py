@@ -29,6 +29,7 @@ REWRITES: dict[str, OpportunityKind] = {
     "needless_initialisation": OpportunityKind.NEEDLESS_INITIALISATION,
     "pipelined_loop": OpportunityKind.UNPIPELINED_LOOP,
     "cache_hints": OpportunityKind.STREAM_ONCE,
+    "two_dimensional_tiles": OpportunityKind.ROW_A_PROGRAM,
 }
 #: Tiles decide how often operands are read, and so how well arithmetic units are fed.
 FED_BY_TILES = (Bottleneck.COMPUTE_BOUND, Bottleneck.BALANCED)

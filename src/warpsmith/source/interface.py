@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Reading
 from warpsmith.source.syntax import FunctionNode, assignments
 
@@ -71,7 +72,8 @@ def _signature(function: FunctionNode) -> str:
 def _changed_kernels(before: Reading, after: Reading) -> Iterator[Finding]:
     """Kernels that the original launches, or that are public, keep name and parameters.
 
-    Constexprs with a default may be added last.
+    Constexprs with a default, and numbers with one, may be added last: who launches without them finds the kernel as
+    it was.
     """
     entries = {launch.jit_name for launch in before.launches if launch.jit is not None}
     entries |= {name for name in before.jits if not name.startswith("_")}
@@ -83,5 +85,18 @@ def _changed_kernels(before: Reading, after: Reading) -> Iterator[Finding]:
         kept, added = new.parameters[: len(old.parameters)], new.parameters[len(old.parameters) :]
         if kept != old.parameters:
             yield new.node.lineno, f"the entry kernel {name} has other parameters: {', '.join(new.parameters)}"
-        elif not all(parameter in new.constexprs and parameter in new.defaults for parameter in added):
-            yield new.node.lineno, f"the entry kernel {name} has new parameters that are no constexprs with a default"
+        elif not all(_may_be_left_out(new, parameter) for parameter in added):
+            what = "has new parameters that are no constexprs with a default, nor numbers with one"
+            yield new.node.lineno, f"the entry kernel {name} {what}"
+
+
+def _may_be_left_out(jit: Jit, parameter: str) -> bool:
+    default = jit.defaults.get(parameter)
+    return default is not None and (parameter in jit.constexprs or _is_number(default))
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether an expression is written in numbers alone, such as `2**31 - 1`."""
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)

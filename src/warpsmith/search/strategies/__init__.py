@@ -7,11 +7,12 @@ from warpsmith.search.strategies.cache_hints import CacheHints
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
 from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
 from warpsmith.search.strategies.settings import SettingsSweep
+from warpsmith.search.strategies.two_dimensional_tiles import TWO_DIMENSIONAL_TILES
 
 #: What is automatic, by name.
 CATALOGUE: dict[str, Strategy] = {
     strategy.card.name: strategy
-    for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop())
+    for strategy in (SettingsSweep(), NeedlessInitialisation(), CacheHints(), PipelinedLoop(), TWO_DIMENSIONAL_TILES)
 }
 #: What needs thought, by name: told to whoever writes variants.
 BRIEFS: dict[str, Card] = {}

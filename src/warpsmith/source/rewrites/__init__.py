@@ -4,10 +4,12 @@ from warpsmith.source.editing import NotApplicable
 from warpsmith.source.rewrites.allocation import allocate_empty
 from warpsmith.source.rewrites.eviction import add_eviction_policy
 from warpsmith.source.rewrites.pipeline import parametrise_loop_stages
+from warpsmith.source.rewrites.row_tiles import tile_rows
 
 __all__ = [
     "NotApplicable",
     "add_eviction_policy",
     "allocate_empty",
     "parametrise_loop_stages",
+    "tile_rows",
 ]
