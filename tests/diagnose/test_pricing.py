@@ -266,6 +266,33 @@ def test_a_block_far_wider_than_its_rows_is_priced_by_what_lies_idle(made: Any) 
     assert found.basis.startswith("75% of a block of 4096 lie beyond a row of 1024")
 
 
+@pytest.mark.parametrize(
+    ("block", "part", "basis"),
+    [
+        (256, 0.2625, "at most 26% of the kernel's headroom (chosen): a program's block has 256 elements"),
+        (2048, 0.0, "a program's block has 2048 elements already, enough for itself (chosen)"),
+        (None, 0.0, "the block's width is not known, so that how short a row is is not either"),
+    ],
+)
+def test_several_rows_a_program_are_priced_by_how_short_a_block_is(
+    made: Any, block: int | None, part: float, basis: str
+) -> None:
+    case = made.case(8192, 256)
+    constexprs = {} if block is None else {"BLOCK_SIZE": block}
+    launch = made.launch(BACKWARD, 8192).model_copy(update={"constexprs": constexprs})
+    evidence = made.evidence(
+        made.spec(case, modes=(Mode.BACKWARD,)),
+        made.timing_at(case, Mode.BACKWARD, 0.5),
+        audit=made.audit(made.opportunity(OpportunityKind.ROW_A_PROGRAM, BACKWARD)),
+        launches={case.name: {Mode.BACKWARD: (launch,)}},
+    )
+
+    (found,) = priced(evidence)
+
+    assert found.predicted_high == pytest.approx(1 / (1 - 0.5 * part))
+    assert found.basis == basis
+
+
 def test_a_repeated_pass_that_caches_serve_is_worth_what_the_counters_saw_too_much(made: Any) -> None:
     case = made.case(8192, 4096)
     least = made.cost(case, Mode.BACKWARD).bytes_moved

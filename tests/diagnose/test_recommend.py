@@ -64,6 +64,17 @@ def test_settings_come_first_then_the_surest_gain_then_the_largest(made: Any) ->
     assert found[2].predicted_high > found[3].predicted_high
 
 
+@pytest.mark.parametrize(("block", "expected"), [(256, ["settings", "two_dimensional_tiles"]), (2048, ["settings"])])
+def test_several_rows_a_program_are_recommended_only_where_some_block_is_short(
+    made: Any, block: int, expected: list[str]
+) -> None:
+    evidence = norm(made, audit=made.audit(made.opportunity(OpportunityKind.ROW_A_PROGRAM, BACKWARD)))
+    launch = made.launch(BACKWARD, 8192).model_copy(update={"constexprs": {"BLOCK_SIZE": block}})
+    launched = {case.name: {Mode.BACKWARD: (launch,)} for case in evidence.spec.tuning_cases}
+
+    assert [r.strategy for r in recommended(replace(evidence, launches=launched))] == expected
+
+
 def test_a_zeroing_that_was_not_seen_comes_last(made: Any) -> None:
     evidence = norm(made)
     durations = (made.durations(evidence.spec.tuning_cases[0], Mode.BACKWARD, _backward_kernel=100.0),)

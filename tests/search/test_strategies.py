@@ -196,3 +196,23 @@ def test_loads_that_never_change_go_before_their_loop_only_where_that_is_faster(
     assert len(proposal.changes) == 1 and "weight_ptr is loaded in every pass" in proposal.changes[0]
     with pytest.raises(Inapplicable, match="no load is the same in every pass of its loop"):
         CATALOGUE["loop_invariant_loads"].propose(ground(bench, goal=Mode.BACKWARD))
+
+
+OPEN_FORWARD = {Mode.FORWARD: Bottleneck.LATENCY_BOUND, Mode.BACKWARD: Bottleneck.NEAR_PEAK}
+
+
+def test_several_rows_a_program_are_kept_only_where_they_are_faster(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.slowdown = lambda work: 1.05 if "ROWS: tl.constexpr" in work.text else 1.0
+    with pytest.raises(Inapplicable, match=f"two_dimensional_tiles brings nothing to {FORWARD} in forward: "):
+        CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_FORWARD))
+
+    gpu.slowdown = lambda work: 0.9 if "ROWS: tl.constexpr" in work.text else 1.0
+    proposal = CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_FORWARD))
+    assert "ROWS=rows_per_program," in proposal.source
+    assert len(proposal.changes) == 1 and f"each program of {FORWARD} takes one row" in proposal.changes[0]
+
+
+def test_a_kernel_that_loops_over_its_rows_takes_no_several_at_once(bench: Bench, gpu: SimulatedGpu) -> None:
+    with pytest.raises(Inapplicable, match="forward was left alone"):
+        CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_BACKWARD))
+    assert gpu.asked == []

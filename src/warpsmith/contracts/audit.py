@@ -124,6 +124,8 @@ class OpportunityKind(str, Enum):
     EXCESS_TRAFFIC = "excess_traffic"
     #: tiles that share operands are started far from each other
     UNGROUPED_TILES = "ungrouped_tiles"
+    #: one program a row, where several short ones could share a tile
+    ROW_A_PROGRAM = "row_a_program"
 
 
 class Opportunity(Contract):

@@ -19,6 +19,7 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "cache_hints": ("DRAM throughput", "bytes through DRAM"),
     "grouped_ordering": ("DRAM throughput", "bytes through DRAM"),
     "loop_invariant_loads": ("longest stall",),
+    "two_dimensional_tiles": ("achieved occupancy", "longest stall", "waves"),
 }
 
 

@@ -47,6 +47,10 @@ GROUPS_OF_TIME = 0.1
 UNCOALESCED_OF_HEADROOM = (0.1, 0.8)
 ARITHMETIC_OF_HEADROOM = 0.3
 SHORT_ROWS_OF_HEADROOM = 0.5
+#: Of a kernel's headroom, several short rows a program at most this, and less the wider a block is already. Chosen.
+ROW_TILES_OF_HEADROOM = 0.3
+#: A block of so many elements keeps four warps busy by itself. Chosen, as the tile that the rewrite makes.
+WIDE_BLOCK = 2048
 #: Of DRAM's peak: below it something else is waited for, as ncu's rule has it for any unit.
 DRAM_BUSY = BUSY_PCT / 100
 
@@ -167,6 +171,17 @@ def _short_rows(opportunity: Opportunity, call: Call) -> Gain:
     return Gain(0.0, idle * headroom_us, basis)
 
 
+def _row_tiles(opportunity: Opportunity, call: Call) -> Gain:
+    block = block_of([record for record, _ in call.launches_of(opportunity)])
+    if block is None:
+        return Gain(0.0, 0.0, "the block's width is not known, so that how short a row is is not either")
+    if block >= WIDE_BLOCK:
+        return Gain(0.0, 0.0, f"a program's block has {block} elements already, enough for itself (chosen)")
+    part = ROW_TILES_OF_HEADROOM * (1 - block / WIDE_BLOCK)
+    basis = f"at most {part:.0%} of the kernel's headroom (chosen): a program's block has {block} elements"
+    return Gain(0.0, part * call.headroom_of(opportunity), basis)
+
+
 def _pipeline(opportunity: Opportunity, call: Call) -> Gain:
     part = PIPELINE_OF_TIME[call.waits]
     waits = "waits for its loads" if call.waits else "does not wait for latency first of all"
@@ -243,4 +258,5 @@ _RULES: dict[OpportunityKind, Callable[[Opportunity, Call], Gain]] = {
     OpportunityKind.PERFORMANCE_TODO: _unpriced,
     OpportunityKind.EXCESS_TRAFFIC: _excess,
     OpportunityKind.UNGROUPED_TILES: _groups,
+    OpportunityKind.ROW_A_PROGRAM: _row_tiles,
 }

@@ -31,7 +31,10 @@ REWRITES: dict[str, OpportunityKind] = {
     "cache_hints": OpportunityKind.STREAM_ONCE,
     "grouped_ordering": OpportunityKind.UNGROUPED_TILES,
     "loop_invariant_loads": OpportunityKind.LOOP_INVARIANT_LOAD,
+    "two_dimensional_tiles": OpportunityKind.ROW_A_PROGRAM,
 }
+#: What is left as it is at sizes where its price is 0: not worth a variant where every size is such.
+BY_SIZE = frozenset({OpportunityKind.ROW_A_PROGRAM})
 #: Tiles decide how often operands are read, and so how well arithmetic units are fed.
 FED_BY_TILES = (Bottleneck.COMPUTE_BOUND, Bottleneck.BALANCED)
 UNMEASURED = "nothing was run, so no gain is predicted"
@@ -188,13 +191,13 @@ def near_peak_reasons(passes: Sequence[Pass]) -> list[str]:
 
 
 def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Sequence[Pass]) -> Recommendation | None:
-    """The recommendation of one rewrite, None where no open pass has a place for it."""
+    """The recommendation of one rewrite, None where no open pass has a place for it, or none whose sizes ask for it."""
     spots: dict[Mode, list[Opportunity]] = {
         p.profile.mode: [o for o in opportunities_in(p.profile.mode, evidence) if o.kind is kind]
         for p in passes
         if p.open
     }
-    usable = [p for p in passes if spots.get(p.profile.mode)]
+    usable = [p for p in passes if spots.get(p.profile.mode) and not _saves_nothing(p, kind)]
     if not usable:
         return None
     found = list(dict.fromkeys(o for p in usable for o in spots[p.profile.mode]))
@@ -208,6 +211,12 @@ def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Seque
         predicted_high=high,
         lines=tuple(sorted({o.line for o in found})),
     )
+
+
+def _saves_nothing(of: Pass, kind: OpportunityKind) -> bool:
+    """Whether it is a matter of sizes, and priced at some call of the pass, at none above 0."""
+    saved = [found for case in of.at if (found := of.saved_by((kind,), case)) is not None]
+    return kind in BY_SIZE and bool(saved) and all(high <= 0 for _, high in saved)
 
 
 def _tunable(evidence: Evidence, of: Pass) -> list[Knob]:

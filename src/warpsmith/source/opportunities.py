@@ -15,6 +15,7 @@ from warpsmith.source.knobs import Site
 from warpsmith.source.launches import Reading
 from warpsmith.source.performance_notes import performance_notes
 from warpsmith.source.redundant_loads import loop_invariant_loads, repeated_passes
+from warpsmith.source.row_programs import one_row_a_program
 from warpsmith.source.short_rows import short_rows
 from warpsmith.source.streams import streams
 from warpsmith.source.syntax import lines_told, walk_scope
@@ -53,6 +54,7 @@ def _for_strategies(reading: Reading, sites: Sequence[Site]) -> list[Opportunity
         *(o for jit in reading.jits.values() for o in ungrouped_tiles(reading, jit)),
         *_one_program_per_sm(reading, sites),
         *_stepped_warps(sites),
+        *(o for jit in reading.jits.values() for o in one_row_a_program(reading, jit)),
     ]
 
 

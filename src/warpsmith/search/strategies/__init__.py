@@ -20,6 +20,7 @@ from warpsmith.search.strategies.loop_invariant_loads import LOOP_INVARIANT_LOAD
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
 from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
 from warpsmith.search.strategies.settings import SettingsSweep
+from warpsmith.search.strategies.two_dimensional_tiles import TWO_DIMENSIONAL_TILES
 
 _STRATEGIES: tuple[Strategy, ...] = (
     SettingsSweep(),
@@ -28,6 +29,7 @@ _STRATEGIES: tuple[Strategy, ...] = (
     PipelinedLoop(),
     GroupedOrdering(),
     LOOP_INVARIANT_LOADS,
+    TWO_DIMENSIONAL_TILES,
 )
 #: What is automatic, by name.
 CATALOGUE: dict[str, Strategy] = {strategy.card.name: strategy for strategy in _STRATEGIES}

@@ -6,6 +6,7 @@ from warpsmith.source.rewrites.eviction import add_eviction_policy
 from warpsmith.source.rewrites.grouping import group_tiles
 from warpsmith.source.rewrites.hoisting import hoist_invariant_load
 from warpsmith.source.rewrites.pipeline import parametrise_loop_stages
+from warpsmith.source.rewrites.row_tiles import tile_rows
 
 __all__ = [
     "NotApplicable",
@@ -14,4 +15,5 @@ __all__ = [
     "group_tiles",
     "hoist_invariant_load",
     "parametrise_loop_stages",
+    "tile_rows",
 ]
