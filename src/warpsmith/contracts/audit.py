@@ -120,6 +120,10 @@ class OpportunityKind(str, Enum):
     PERFORMANCE_TODO = "performance_todo"
     #: more bytes cross device memory than must: seen by counters, not in the source
     EXCESS_TRAFFIC = "excess_traffic"
+    #: arithmetic that fewer instructions do: a root to divide by, exp, a division in a loop
+    COSTLY_FUNCTION = "costly_function"
+    #: operands of a matrix product that are converted to float32 only for it
+    WIDENED_DOT = "widened_dot"
 
 
 class Opportunity(Contract):

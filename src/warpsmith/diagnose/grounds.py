@@ -17,6 +17,8 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "needless_initialisation": ("device time of a call by kernel",),
     "pipelined_loop": ("longest stall",),
     "cache_hints": ("DRAM throughput", "bytes through DRAM"),
+    "dot_precision": ("compute and memory throughput", "arithmetic intensity"),
+    "cheap_functions": ("compute and memory throughput", "longest stall"),
 }
 
 

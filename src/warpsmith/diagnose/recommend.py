@@ -29,6 +29,8 @@ REWRITES: dict[str, OpportunityKind] = {
     "needless_initialisation": OpportunityKind.NEEDLESS_INITIALISATION,
     "pipelined_loop": OpportunityKind.UNPIPELINED_LOOP,
     "cache_hints": OpportunityKind.STREAM_ONCE,
+    "dot_precision": OpportunityKind.WIDENED_DOT,
+    "cheap_functions": OpportunityKind.COSTLY_FUNCTION,
 }
 #: Tiles decide how often operands are read, and so how well arithmetic units are fed.
 FED_BY_TILES = (Bottleneck.COMPUTE_BOUND, Bottleneck.BALANCED)

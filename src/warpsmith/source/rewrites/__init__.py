@@ -2,6 +2,8 @@
 
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.rewrites.allocation import allocate_empty
+from warpsmith.source.rewrites.cheap_functions import use_cheap_functions
+from warpsmith.source.rewrites.dot_precision import multiply_as_loaded
 from warpsmith.source.rewrites.eviction import add_eviction_policy
 from warpsmith.source.rewrites.pipeline import parametrise_loop_stages
 
@@ -9,5 +11,7 @@ __all__ = [
     "NotApplicable",
     "add_eviction_policy",
     "allocate_empty",
+    "multiply_as_loaded",
     "parametrise_loop_stages",
+    "use_cheap_functions",
 ]
