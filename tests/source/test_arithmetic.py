@@ -153,6 +153,17 @@ def test_exponentials_inside_exponentials_are_all_rewritten() -> None:
     assert "tl.math.exp2(-tl.exp2((x - 1.0) * LOG2_E) * LOG2_E)" in after
 
 
+def test_expressions_over_several_lines_are_rewritten_and_comments_within_them_are_not_lost() -> None:
+    lines = "y = (\n    x\n    / tl.sqrt(tl.sum(x, axis=0))\n    + tl.exp(\n        x\n        * n\n    )\n)"
+    after = all_of(kernel(f"{lines}\ntl.store(y_ptr + o, y)"))
+    commented = kernel("y = (\n    x  # the row\n    / tl.sqrt(tl.sum(x, axis=0))\n)\ntl.store(y_ptr + o, y)")
+
+    assert "        x * tl.rsqrt(tl.sum(x, axis=0))\n" in after
+    assert "            x * (n * LOG2_E)\n" in after
+    with pytest.raises(NotApplicable, match="line 12: comments stand within the expression"):
+        rewrite(commented, found(commented)[0])
+
+
 def test_a_line_that_grows_too_long_is_broken() -> None:
     long = "tl.store(y_ptr + o, tl.exp(x - 1.0) + tl.exp(x - 2.0) + tl.exp(x - 3.0), mask=(o < n) & (o >= 0))"
     assert max(map(len, all_of(kernel(long)).splitlines())) <= 120

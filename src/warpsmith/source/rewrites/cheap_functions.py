@@ -98,7 +98,24 @@ def _multiply(edits: Edits, reading: Reading, division: ast.BinOp, reciprocal: s
     whole = _text(reading, division)
     divisor = _text(reading, division.right)
     sign = whole[: whole.rindex(divisor)].rfind("/")
-    edits.replace(division, f"{whole[:sign].rstrip()} * {reciprocal}")
+    product = _on_its_own(division, f"{whole[:sign].rstrip()} * {reciprocal}")
+    left = ast.parse(product, mode="eval").body
+    if not isinstance(left, ast.BinOp) or ast.dump(left.left) != ast.dump(division.left):
+        raise NotApplicable(f"line {division.lineno}: comments stand within the division")
+    edits.replace(division, product)
+
+
+def _on_its_own(node: ast.expr, text: str) -> str:
+    """A text that stands for a node as an expression without brackets around it: on one line, where it must be."""
+    joined = " ".join(line.strip() for line in text.split("\n"))
+    for each in (text, joined):
+        try:
+            ast.parse(each, mode="eval")
+        except SyntaxError:
+            continue
+        if each is text or "#" not in text:
+            return each
+    raise NotApplicable(f"line {node.lineno}: comments stand within the expression")
 
 
 def _arguments(reading: Reading, call: ast.Call) -> str:
@@ -121,7 +138,7 @@ def _exponential(reading: Reading, function: str) -> str | None:
         language = _text(reading, call.func.value).removesuffix(".math")
         edits.add_at_entry(jit.node, f"{WHY}\n{_NAME}: {language}.constexpr = {LOG2_E}")
     edits.replace(call.func, f"{_text(reading, call.func.value)}.exp2")
-    edits.replace(call.args[0], _scaled(reading, call.args[0], values), bare=True)
+    edits.replace(call.args[0], _on_its_own(call.args[0], _scaled(reading, call.args[0], values)), bare=True)
     return edits.apply()
 
 
