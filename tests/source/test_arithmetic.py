@@ -160,7 +160,7 @@ def test_expressions_over_several_lines_are_rewritten_and_comments_within_them_a
 
     assert "        x * tl.rsqrt(tl.sum(x, axis=0))\n" in after
     assert "            x * (n * LOG2_E)\n" in after
-    with pytest.raises(NotApplicable, match="line 12: comments stand within the expression"):
+    with pytest.raises(NotApplicable, match="line 12: comments stand within the division"):
         rewrite(commented, found(commented)[0])
 
 
