@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.contracts.audit import KnobKind, Opportunity, OpportunityKind
-from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.device import CopyCeiling
 from warpsmith.contracts.profile import PricedOpportunity
 from warpsmith.diagnose.bottleneck import classify
@@ -323,6 +323,34 @@ def test_tiles_in_groups_are_priced_by_a_tenth_of_the_time_and_no_more_than_the_
 
     assert (found.low_us, found.high_us) == (0.0, pytest.approx(high_us if high_us else time_us - least_us))
     assert found.basis.startswith("at most 10% of the kernel's time, as groups of tiles won 220 to 245 TFLOPS")
+
+
+@pytest.mark.parametrize(("compute_pct", "memory_pct", "part"), [(90.0, 20.0, 0.1), (20.0, 20.0, 0.1), (20.0, 90.0, 0)])
+def test_fewer_instructions_are_worth_something_only_where_arithmetic_or_latency_holds_a_pass_back(
+    made: Any, compute_pct: float, memory_pct: float, part: float
+) -> None:
+    case = made.case(8192, 4096)
+    counters = (made.counters(case, made.throughput(compute_pct, memory_pct), mode=Mode.BACKWARD),)
+    costly = made.opportunity(OpportunityKind.COSTLY_FUNCTION, BACKWARD)
+
+    (found,) = priced(liger(made, case, 120.0, costly, counters=counters))
+
+    assert (found.low_us, found.high_us) == (0.0, pytest.approx(part * 120.0))
+
+
+def test_products_in_16_bits_are_worth_at_most_half_the_time_and_nothing_to_float32(made: Any) -> None:
+    case = made.case(8192, 4096)
+    widened = made.opportunity(OpportunityKind.WIDENED_DOT, BACKWARD)
+
+    def price(of: Case, time_us: float, compute_pct: float = 90.0) -> PricedOpportunity:
+        counters = (made.counters(of, made.throughput(compute_pct, 20.0 if compute_pct else 90.0), mode=Mode.BACKWARD),)
+        (found,) = priced(liger(made, of, time_us, widened, counters=counters))
+        return found
+
+    assert price(case, 240.0).high_us == pytest.approx(120.0)
+    assert price(case, 240.0, compute_pct=0.0).high_us == 0
+    single = price(case.model_copy(update={"dtype": DType.FLOAT32}), 480.0)
+    assert (single.high_us, single.basis) == (0, "float32 inputs are multiplied as before")
 
 
 def test_what_one_of_two_kernels_may_save_is_its_part_of_the_headroom(made: Any) -> None:

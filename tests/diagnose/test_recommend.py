@@ -75,6 +75,17 @@ def test_several_rows_a_program_are_recommended_only_where_some_block_is_short(
     assert [r.strategy for r in recommended(replace(evidence, launches=launched))] == expected
 
 
+@pytest.mark.parametrize(("memory_pct", "expected"), [(20.0, ["settings", "cheap_functions"]), (90.0, ["settings"])])
+def test_arithmetic_in_fewer_instructions_is_recommended_only_where_something_waits_for_it(
+    made: Any, memory_pct: float, expected: list[str]
+) -> None:
+    evidence = norm(made, audit=made.audit(made.opportunity(OpportunityKind.COSTLY_FUNCTION, BACKWARD)))
+    case = evidence.spec.tuning_cases[0]
+    counters = (made.counters(case, made.throughput(20.0, memory_pct), mode=Mode.BACKWARD),)
+
+    assert [r.strategy for r in recommended(replace(evidence, counters=counters))] == expected
+
+
 def test_a_zeroing_that_was_not_seen_comes_last(made: Any) -> None:
     evidence = norm(made)
     durations = (made.durations(evidence.spec.tuning_cases[0], Mode.BACKWARD, _backward_kernel=100.0),)

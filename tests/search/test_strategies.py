@@ -215,4 +215,39 @@ def test_several_rows_a_program_are_kept_only_where_they_are_faster(bench: Bench
 def test_a_kernel_that_loops_over_its_rows_takes_no_several_at_once(bench: Bench, gpu: SimulatedGpu) -> None:
     with pytest.raises(Inapplicable, match="forward was left alone"):
         CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_BACKWARD))
+
+
+#: What one technique takes up, in place of a product in the backward kernel, and how what it writes can be told.
+ARITHMETIC = {
+    "cheap_functions": ("tl.exp(", "tl.exp2("),
+    "dot_precision": (
+        "tl.dot(tl.load(x_ptr).to(tl.float32), tl.load(w_ptr).to(tl.float32)) + (",
+        "dot(tl.load(x_ptr), ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("strategy", "texts"), ARITHMETIC.items(), ids=ARITHMETIC.keys())
+def test_a_rewrite_of_arithmetic_is_kept_only_where_it_is_faster(
+    bench: Bench, gpu: SimulatedGpu, strategy: str, texts: tuple[str, str]
+) -> None:
+    before, after = texts
+    text = _original(bench).replace("dx = rstd * (", f"dx = rstd * {before}")
+    gpu.slowdown = lambda work: 1.1 if after in work.text else 1.0
+    with pytest.raises(Inapplicable, match=rf"{strategy} brings nothing to {BACKWARD} in backward: 0\.9\d\d×"):
+        CATALOGUE[strategy].propose(ground(bench, text=text))
+
+    gpu.slowdown = lambda work: 0.9 if after in work.text else 1.0
+    proposal = CATALOGUE[strategy].propose(ground(bench, text=text))
+    assert after in proposal.source
+    (change,) = proposal.changes
+    assert BACKWARD in change
+    with pytest.raises(Inapplicable, match="no launched kernel"):
+        CATALOGUE[strategy].propose(ground(bench, text=proposal.source, goal=Mode.BACKWARD))
+
+
+@pytest.mark.parametrize("strategy", ARITHMETIC)
+def test_a_kernel_without_such_arithmetic_is_left_alone(bench: Bench, gpu: SimulatedGpu, strategy: str) -> None:
+    with pytest.raises(Inapplicable, match="no launched kernel"):
+        CATALOGUE[strategy].propose(ground(bench, goal=Mode.BACKWARD))
     assert gpu.asked == []

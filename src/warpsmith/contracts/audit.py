@@ -126,6 +126,10 @@ class OpportunityKind(str, Enum):
     UNGROUPED_TILES = "ungrouped_tiles"
     #: one program a row, where several short ones could share a tile
     ROW_A_PROGRAM = "row_a_program"
+    #: arithmetic that fewer instructions do: a root to divide by, exp, a division in a loop
+    COSTLY_FUNCTION = "costly_function"
+    #: operands of a matrix product that are converted to float32 only for it
+    WIDENED_DOT = "widened_dot"
 
 
 class Opportunity(Contract):

@@ -20,6 +20,8 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "grouped_ordering": ("DRAM throughput", "bytes through DRAM"),
     "loop_invariant_loads": ("longest stall",),
     "two_dimensional_tiles": ("achieved occupancy", "longest stall", "waves"),
+    "dot_precision": ("compute and memory throughput", "arithmetic intensity"),
+    "cheap_functions": ("compute and memory throughput", "longest stall"),
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
+from warpsmith.contracts.case import DType
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.profile import Bottleneck
 from warpsmith.diagnose.call import Call
@@ -51,6 +52,12 @@ SHORT_ROWS_OF_HEADROOM = 0.5
 ROW_TILES_OF_HEADROOM = 0.3
 #: A block of so many elements keeps four warps busy by itself. Chosen, as the tile that the rewrite makes.
 WIDE_BLOCK = 2048
+#: Shares of the kernel's time. Of arithmetic in fewer instructions: chosen. Of products in 16 bits: TF32 runs at half
+#: their rate on every data-centre GPU since Ampere, by NVIDIA's data sheets.
+FUNCTIONS_OF_TIME = 0.1
+WIDENED_OF_TIME = 0.5
+#: What arithmetic matters to: elsewhere it is done while memory is waited for.
+HELD_BY_ARITHMETIC = (Bottleneck.COMPUTE_BOUND, Bottleneck.LATENCY_BOUND)
 #: Of DRAM's peak: below it something else is waited for, as ncu's rule has it for any unit.
 DRAM_BUSY = BUSY_PCT / 100
 
@@ -235,6 +242,21 @@ def _excess(_: Opportunity, call: Call) -> Gain:
     return Gain(0.5 * again_us, again_us, "half to all of the time that the bytes too many take at the copy ceiling")
 
 
+def _functions(opportunity: Opportunity, call: Call) -> Gain:
+    if call.bottleneck not in HELD_BY_ARITHMETIC:
+        return Gain(0.0, 0.0, f"the pass {told(call.bottleneck)}: neither arithmetic nor latency holds it back")
+    return _of_time(opportunity, call, FUNCTIONS_OF_TIME, "for arithmetic in fewer instructions")
+
+
+def _widened(opportunity: Opportunity, call: Call) -> Gain:
+    if call.place.case.dtype is DType.FLOAT32:
+        return Gain(0.0, 0.0, "float32 inputs are multiplied as before")
+    if call.bottleneck is Bottleneck.MEMORY_BOUND:
+        return Gain(0.0, 0.0, "memory holds the pass back, so that its products are not waited for")
+    high = min(WIDENED_OF_TIME * call.time_of(opportunity), call.headroom_of(opportunity))
+    return Gain(0.0, high, f"at most {WIDENED_OF_TIME:.0%} of the kernel's time: TF32 has half the rate of 16 bits")
+
+
 def _host_only(_: Opportunity, __: Call) -> Gain:
     return Gain(0.0, 0.0, "host time only: the GPU is no faster for it, calls in a row are")
 
@@ -259,4 +281,6 @@ _RULES: dict[OpportunityKind, Callable[[Opportunity, Call], Gain]] = {
     OpportunityKind.EXCESS_TRAFFIC: _excess,
     OpportunityKind.UNGROUPED_TILES: _groups,
     OpportunityKind.ROW_A_PROGRAM: _row_tiles,
+    OpportunityKind.COSTLY_FUNCTION: _functions,
+    OpportunityKind.WIDENED_DOT: _widened,
 }

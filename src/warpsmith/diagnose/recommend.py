@@ -32,9 +32,13 @@ REWRITES: dict[str, OpportunityKind] = {
     "grouped_ordering": OpportunityKind.UNGROUPED_TILES,
     "loop_invariant_loads": OpportunityKind.LOOP_INVARIANT_LOAD,
     "two_dimensional_tiles": OpportunityKind.ROW_A_PROGRAM,
+    "dot_precision": OpportunityKind.WIDENED_DOT,
+    "cheap_functions": OpportunityKind.COSTLY_FUNCTION,
 }
-#: What is left as it is at sizes where its price is 0: not worth a variant where every size is such.
-BY_SIZE = frozenset({OpportunityKind.ROW_A_PROGRAM})
+#: Not worth a variant where its price is 0 at every call: rows that are not short, arithmetic that nothing waits for.
+ONLY_WHERE_PRICED = frozenset(
+    {OpportunityKind.ROW_A_PROGRAM, OpportunityKind.COSTLY_FUNCTION, OpportunityKind.WIDENED_DOT}
+)
 #: Tiles decide how often operands are read, and so how well arithmetic units are fed.
 FED_BY_TILES = (Bottleneck.COMPUTE_BOUND, Bottleneck.BALANCED)
 UNMEASURED = "nothing was run, so no gain is predicted"
@@ -191,7 +195,7 @@ def near_peak_reasons(passes: Sequence[Pass]) -> list[str]:
 
 
 def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Sequence[Pass]) -> Recommendation | None:
-    """The recommendation of one rewrite, None where no open pass has a place for it, or none whose sizes ask for it."""
+    """The recommendation of one rewrite, None where no open pass has a place for it that pays."""
     spots: dict[Mode, list[Opportunity]] = {
         p.profile.mode: [o for o in opportunities_in(p.profile.mode, evidence) if o.kind is kind]
         for p in passes
@@ -214,9 +218,9 @@ def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Seque
 
 
 def _saves_nothing(of: Pass, kind: OpportunityKind) -> bool:
-    """Whether it is a matter of sizes, and priced at some call of the pass, at none above 0."""
+    """Whether it is tried only where it is priced, and was priced at calls of the pass, at none above 0."""
     saved = [found for case in of.at if (found := of.saved_by((kind,), case)) is not None]
-    return kind in BY_SIZE and bool(saved) and all(high <= 0 for _, high in saved)
+    return kind in ONLY_WHERE_PRICED and bool(saved) and all(high <= 0 for _, high in saved)
 
 
 def _tunable(evidence: Evidence, of: Pass) -> list[Knob]:

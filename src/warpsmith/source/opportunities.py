@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from warpsmith.contracts.audit import KnobKind, KnobOrigin, Opportunity, OpportunityKind
 from warpsmith.source.call_paths import CallPaths
+from warpsmith.source.cheap_functions import cheap_functions
+from warpsmith.source.dot_precision import dot_precision
 from warpsmith.source.host_copies import host_copies
 from warpsmith.source.host_waits import host_waits
 from warpsmith.source.initialisation import needless_initialisations
@@ -55,6 +57,8 @@ def _for_strategies(reading: Reading, sites: Sequence[Site]) -> list[Opportunity
         *_one_program_per_sm(reading, sites),
         *_stepped_warps(sites),
         *(o for jit in reading.jits.values() for o in one_row_a_program(reading, jit)),
+        *cheap_functions(reading),
+        *(o for jit in reading.jits.values() for o in dot_precision(reading, jit)),
     ]
 
 

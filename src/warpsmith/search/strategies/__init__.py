@@ -15,6 +15,8 @@ from warpsmith.search.strategies import (
 )
 from warpsmith.search.strategies.base import Card, Strategy
 from warpsmith.search.strategies.cache_hints import CacheHints
+from warpsmith.search.strategies.cheap_functions import CHEAP_FUNCTIONS
+from warpsmith.search.strategies.dot_precision import DOT_PRECISION
 from warpsmith.search.strategies.grouped_ordering import GroupedOrdering
 from warpsmith.search.strategies.loop_invariant_loads import LOOP_INVARIANT_LOADS
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
@@ -30,6 +32,8 @@ _STRATEGIES: tuple[Strategy, ...] = (
     GroupedOrdering(),
     LOOP_INVARIANT_LOADS,
     TWO_DIMENSIONAL_TILES,
+    DOT_PRECISION,
+    CHEAP_FUNCTIONS,
 )
 #: What is automatic, by name.
 CATALOGUE: dict[str, Strategy] = {strategy.card.name: strategy for strategy in _STRATEGIES}

@@ -2,6 +2,8 @@
 
 from warpsmith.source.editing import NotApplicable
 from warpsmith.source.rewrites.allocation import allocate_empty
+from warpsmith.source.rewrites.cheap_functions import use_cheap_functions
+from warpsmith.source.rewrites.dot_precision import multiply_as_loaded
 from warpsmith.source.rewrites.eviction import add_eviction_policy
 from warpsmith.source.rewrites.grouping import group_tiles
 from warpsmith.source.rewrites.hoisting import hoist_invariant_load
@@ -14,6 +16,8 @@ __all__ = [
     "allocate_empty",
     "group_tiles",
     "hoist_invariant_load",
+    "multiply_as_loaded",
     "parametrise_loop_stages",
     "tile_rows",
+    "use_cheap_functions",
 ]
