@@ -29,6 +29,10 @@ class KnobKind(str, Enum):
     PROGRAMS = "programs"
     #: a constexpr that is the num_stages of a `tl.range` inside the kernel
     LOOP_STAGES = "loop_stages"
+    #: a constexpr that is the warp_specialize of a `tl.range` inside the kernel: 0 or 1
+    WARP_SPECIALIZE = "warp_specialize"
+    #: a constexpr that decides whether streamed loads are cached in L2 alone: 0 or 1
+    PAST_L1 = "past_l1"
 
 
 class KnobOrigin(str, Enum):
@@ -120,6 +124,10 @@ class OpportunityKind(str, Enum):
     PERFORMANCE_TODO = "performance_todo"
     #: more bytes cross device memory than must: seen by counters, not in the source
     EXCESS_TRAFFIC = "excess_traffic"
+    #: a loop with matrix products in which every warp does everything
+    UNSPECIALIZED_LOOP = "unspecialized_loop"
+    #: the same with one product, whose operands come by tensor descriptors alone
+    UNSPECIALIZED_TMA_LOOP = "unspecialized_tma_loop"
 
 
 class Opportunity(Contract):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.contracts.profile import Bottleneck, EvidenceRow, ModeProfile, PricedOpportunity, Profile, Recommendation
+from warpsmith.diagnose.architectures import strategies_for
 from warpsmith.diagnose.recommend import KNOBS, REWRITES, SETTINGS
 
 #: What every strategy has to win: the first row of each mode's evidence.
@@ -17,6 +18,9 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "needless_initialisation": ("device time of a call by kernel",),
     "pipelined_loop": ("longest stall",),
     "cache_hints": ("DRAM throughput", "bytes through DRAM"),
+    "past_l1": ("DRAM throughput", "bytes through DRAM"),
+    "specialized_warps_by_descriptor": ("longest stall",),
+    "specialized_warps": ("longest stall",),
 }
 
 
@@ -32,7 +36,8 @@ def evidence_for(profile: Profile, strategy: str) -> tuple[str, ...]:
 
 def basis_of(profile: Profile, recommendation: Recommendation) -> tuple[str, ...]:
     """Where a predicted range comes from, a line a priced opportunity; empty where nothing was timed."""
-    kinds = KNOBS if recommendation.strategy == SETTINGS else (REWRITES.get(recommendation.strategy),)
+    general = KNOBS if recommendation.strategy == SETTINGS else (REWRITES.get(recommendation.strategy),)
+    kinds = strategies_for(profile.device.capability).get(recommendation.strategy, general)
     modes = {mode.mode for mode in _open_passes(profile)}
     prices = [p for p in profile.opportunities if p.opportunity.kind in kinds and p.mode in modes]
     if prices:

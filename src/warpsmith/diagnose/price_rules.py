@@ -41,6 +41,7 @@ OUTPUT_OF_BYTES = 1 / 3
 PIPELINE_OF_TIME = {True: 0.15, False: 0.05}
 HINTS_OF_TIME = 0.03
 INVARIANT_OF_TIME = 0.05
+SPECIALIZED_OF_TIME = 0.1
 #: Shares of the kernel's headroom. Chosen.
 UNCOALESCED_OF_HEADROOM = (0.1, 0.8)
 ARITHMETIC_OF_HEADROOM = 0.3
@@ -180,6 +181,10 @@ def _invariant(opportunity: Opportunity, call: Call) -> Gain:
     return _of_time(opportunity, call, INVARIANT_OF_TIME, "as what is loaded again comes from a cache")
 
 
+def _specialized(opportunity: Opportunity, call: Call) -> Gain:
+    return _of_time(opportunity, call, SPECIALIZED_OF_TIME, "for warps that only load; measured on no GPU")
+
+
 def _of_time(opportunity: Opportunity, call: Call, part: float, why: str) -> Gain:
     high = min(part * call.time_of(opportunity), call.headroom_of(opportunity))
     return Gain(0.0, high, f"at most {part:.0%} of the kernel's time (chosen), {why}")
@@ -234,4 +239,6 @@ _RULES: dict[OpportunityKind, Callable[[Opportunity, Call], Gain]] = {
     OpportunityKind.CONTIGUOUS_COPY: _contiguous_copy,
     OpportunityKind.PERFORMANCE_TODO: _unpriced,
     OpportunityKind.EXCESS_TRAFFIC: _excess,
+    OpportunityKind.UNSPECIALIZED_LOOP: _specialized,
+    OpportunityKind.UNSPECIALIZED_TMA_LOOP: _specialized,
 }

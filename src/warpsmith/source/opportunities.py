@@ -14,6 +14,7 @@ from warpsmith.source.jit import LOADS, Jit, has_dot, operation, operations, red
 from warpsmith.source.knobs import Site
 from warpsmith.source.launches import Reading
 from warpsmith.source.performance_notes import performance_notes
+from warpsmith.source.product_loops import unspecialized
 from warpsmith.source.redundant_loads import loop_invariant_loads, repeated_passes
 from warpsmith.source.short_rows import short_rows
 from warpsmith.source.streams import streams
@@ -51,6 +52,7 @@ def _for_strategies(reading: Reading, sites: Sequence[Site]) -> list[Opportunity
         *(o for jit in reading.jits.values() for o in _unpipelined(jit)),
         *_one_program_per_sm(reading, sites),
         *_stepped_warps(sites),
+        *(o for jit in reading.jits.values() for o in unspecialized(reading, jit)),
     ]
 
 
