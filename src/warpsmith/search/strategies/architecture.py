@@ -34,6 +34,8 @@ class Switch:
             raise Inapplicable(f"{told}; {device.name} is of {found}")
         learnings: list[str] = []
         functions = self._places(ground, learnings)
+        if not functions:
+            learnings.append(self.nothing)
         while functions:
             source, functions = self._rewritten(ground.source, functions, learnings)
             if not functions:
@@ -44,7 +46,7 @@ class Switch:
                 return proposal
             learnings += [f"{self.parameter}=1 is not the best of {f} at any tuning case" for f in functions - used]
             functions = used
-        raise Inapplicable("; ".join(dict.fromkeys(learnings)) or self.nothing)
+        raise Inapplicable("; ".join(dict.fromkeys(learnings)))
 
     def _places(self, ground: Ground, learnings: list[str]) -> set[str]:
         """The launched functions below their ceiling that the audit names for this GPU."""
