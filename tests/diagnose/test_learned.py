@@ -53,6 +53,15 @@ def test_settings_stay_first_whatever_their_results() -> None:
     assert found[0].predicted_high < 1.05
 
 
+def test_those_of_one_architecture_stay_last_whatever_their_results() -> None:
+    beside = (*IN_ORDER, recommendation("past_l1", 1.0, 1.09))
+
+    found = corrected(beside, (record("past_l1", 9, 1.5),), most=2.0)
+
+    assert [each.strategy for each in found] == ["settings", "pipelined_loop", "cache_hints", "past_l1"]
+    assert found[-1].predicted_high > found[1].predicted_high
+
+
 @pytest.mark.parametrize("records", [(), (record("cache_hints", 2, 1.5),), (record("another", 9, 1.5),)])
 def test_too_few_results_leave_all_as_it_was(records: tuple[StrategyRecord, ...]) -> None:
     unsorted = (IN_ORDER[0], IN_ORDER[2], IN_ORDER[1])

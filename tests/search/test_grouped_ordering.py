@@ -11,7 +11,7 @@ from simulated_kernel import BACKWARD, FORWARD, Work
 from source.tiled_kernels import TWO_AXES
 
 from warpsmith.search.bench import Bench
-from warpsmith.search.strategies import BRIEFS, CATALOGUE
+from warpsmith.search.strategies import CATALOGUE
 from warpsmith.search.strategies.base import Inapplicable, Proposal
 
 KNOB = f"{BACKWARD}.GROUP_TILES"
@@ -101,14 +101,3 @@ def test_a_source_that_changed_since_its_audit_is_told(bench: Bench, gpu: Simula
     with pytest.raises(Inapplicable, match=f"{BACKWARD}: {BACKWARD} has no product"):
         CATALOGUE["grouped_ordering"].propose(changed)
     assert gpu.asked == []
-
-
-def test_the_brief_of_a_persistent_loop_says_what_to_change_to_measure_and_to_avoid() -> None:
-    card = BRIEFS["persistent_loop"]
-
-    assert card.brief is not None and card.name not in CATALOGUE
-    assert [p.split(".")[0] for p in card.brief.split("\n\n")] == [
-        "What to change",
-        "What to measure",
-        "What must not happen",
-    ]

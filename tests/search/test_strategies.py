@@ -251,3 +251,61 @@ def test_a_kernel_without_such_arithmetic_is_left_alone(bench: Bench, gpu: Simul
     with pytest.raises(Inapplicable, match="no launched kernel"):
         CATALOGUE[strategy].propose(ground(bench, goal=Mode.BACKWARD))
     assert gpu.asked == []
+
+
+# Strategies for one architecture
+
+PAST_L1 = f"{BACKWARD}.PAST_L1"
+
+
+def on_ampere(bench: Bench) -> Bench:
+    return replace(bench, device=bench.device.model_copy(update={"name": "an A100", "capability": (8, 0)}))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [
+        ("past_l1", "compute capability 8.x have a use for it; Simulated H200 is of 9.0"),
+        ("specialized_warps", "compute capability 10.x have a use for it; Simulated H200 is of 9.0"),
+    ],
+)
+def test_a_strategy_for_other_gpus_says_in_a_line_which(
+    bench: Bench, gpu: SimulatedGpu, strategy: str, told: str
+) -> None:
+    with pytest.raises(Inapplicable, match=told):
+        CATALOGUE[strategy].propose(ground(bench))
+    assert gpu.asked == []
+
+
+def test_a_hopper_gpu_without_a_product_in_the_kernel_is_told_that_there_is_no_place(bench: Bench) -> None:
+    with pytest.raises(Inapplicable, match="no launched kernel multiplies tiles that descriptors load"):
+        CATALOGUE["specialized_warps_by_descriptor"].propose(ground(bench))
+
+
+def test_a_switch_that_is_faster_is_turned_on_by_the_table_for_that_gpu(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.also_in_code = lambda work: work.settings.get(PAST_L1, 0)
+    gpu.slowdown = lambda work: 0.8 if work.settings.get(PAST_L1) else 1.0
+
+    proposal = CATALOGUE["past_l1"].propose(ground(on_ampere(bench)))
+
+    assert "PAST_L1: tl.constexpr = 0" in proposal.source
+    assert {band.settings["PAST_L1"] for table in proposal.tables for band in table.bands} == {1}
+    assert [table.capability for table in proposal.tables] == [(8, 0)]
+    assert 'cache_modifier=".cg"' not in proposal.source.partition(f"def {BACKWARD}")[0]
+
+
+def test_a_switch_that_is_slower_makes_no_variant_although_other_settings_win(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.also_in_code = lambda work: work.settings.get(PAST_L1, 0)
+    gpu.slowdown = lambda work: 1.2 if work.settings.get(PAST_L1) else 1.0
+
+    with pytest.raises(Inapplicable, match=f"PAST_L1=1 is not the best of {BACKWARD} at any tuning case"):
+        CATALOGUE["past_l1"].propose(ground(on_ampere(bench)))
+
+
+def test_a_source_with_the_switch_already_is_left_as_it_is(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.also_in_code = lambda work: work.settings.get(PAST_L1, 0)
+    gpu.slowdown = lambda work: 0.8 if work.settings.get(PAST_L1) else 1.0
+    proposal = CATALOGUE["past_l1"].propose(ground(on_ampere(bench)))
+
+    with pytest.raises(Inapplicable):
+        CATALOGUE["past_l1"].propose(ground(on_ampere(bench), text=proposal.source))

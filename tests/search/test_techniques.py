@@ -12,6 +12,8 @@ from warpsmith.contracts.audit import Opportunity, OpportunityKind, Pattern, Pat
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.launch import AccessKind, GlobalAccess, LaunchRecord
 from warpsmith.contracts.profile import Bottleneck, Profile
+from warpsmith.diagnose.architectures import strategies_for
+from warpsmith.diagnose.recommend import KNOBS, REWRITES, SETTINGS
 from warpsmith.search.strategies import BRIEFS, CATALOGUE
 from warpsmith.search.strategies.base import Layer
 from warpsmith.search.strategies.signs import speaking
@@ -77,6 +79,16 @@ def test_a_brief_is_short_and_says_when_what_must_stay_how_to_prove_it_and_when_
 def test_no_technique_is_both_automatic_and_a_brief() -> None:
     assert set(BRIEFS) & set(CATALOGUE) == set()
     assert {name for name, strategy in CATALOGUE.items() if strategy.card.brief} == set()
+
+
+def test_what_is_recommended_is_in_the_catalogue_and_takes_up_what_its_card_says() -> None:
+    """The room that recommends may not know the one that carries out, so it has tables of its own."""
+    recommended = {SETTINGS: KNOBS, **{name: (kind,) for name, kind in REWRITES.items()}}
+    special = {name: kinds for major in (8, 9, 10, 12) for name, kinds in strategies_for((major, 0)).items()}
+    cards = {name: strategy.card for name, strategy in CATALOGUE.items()}
+
+    assert {name: card.takes_up for name, card in cards.items()} == recommended | special
+    assert {name for name, card in cards.items() if card.layer is Layer.ARCHITECTURE} == set(special)
 
 
 def test_those_of_one_architecture_come_last() -> None:

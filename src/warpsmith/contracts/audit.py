@@ -31,6 +31,10 @@ class KnobKind(str, Enum):
     LOOP_STAGES = "loop_stages"
     #: a constexpr that is the size of a group of tiles in `tl.swizzle2d`: their order alone
     TILE_GROUP = "tile_group"
+    #: a constexpr that is the warp_specialize of a `tl.range` inside the kernel: 0 or 1
+    WARP_SPECIALIZE = "warp_specialize"
+    #: a constexpr that decides whether streamed loads are cached in L2 alone: 0 or 1
+    PAST_L1 = "past_l1"
 
 
 class KnobOrigin(str, Enum):
@@ -130,6 +134,10 @@ class OpportunityKind(str, Enum):
     COSTLY_FUNCTION = "costly_function"
     #: operands of a matrix product that are converted to float32 only for it
     WIDENED_DOT = "widened_dot"
+    #: a loop with matrix products in which every warp does everything
+    UNSPECIALIZED_LOOP = "unspecialized_loop"
+    #: the same with one product, whose operands come by tensor descriptors alone
+    UNSPECIALIZED_TMA_LOOP = "unspecialized_tma_loop"
 
 
 class Opportunity(Contract):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.contracts.profile import Bottleneck, EvidenceRow, ModeProfile, PricedOpportunity, Profile, Recommendation
+from warpsmith.diagnose.architectures import strategies_for
 from warpsmith.diagnose.recommend import KNOBS, REWRITES, SETTINGS
 
 #: What every strategy has to win: the first row of each mode's evidence.
@@ -22,6 +23,9 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "two_dimensional_tiles": ("achieved occupancy", "longest stall", "waves"),
     "dot_precision": ("compute and memory throughput", "arithmetic intensity"),
     "cheap_functions": ("compute and memory throughput", "longest stall"),
+    "past_l1": ("DRAM throughput", "bytes through DRAM"),
+    "specialized_warps_by_descriptor": ("longest stall",),
+    "specialized_warps": ("longest stall",),
 }
 
 
@@ -37,7 +41,8 @@ def evidence_for(profile: Profile, strategy: str) -> tuple[str, ...]:
 
 def basis_of(profile: Profile, recommendation: Recommendation) -> tuple[str, ...]:
     """Where a predicted range comes from, a line a priced opportunity; empty where nothing was timed."""
-    kinds = KNOBS if recommendation.strategy == SETTINGS else (REWRITES.get(recommendation.strategy),)
+    general = KNOBS if recommendation.strategy == SETTINGS else (REWRITES.get(recommendation.strategy),)
+    kinds = strategies_for(profile.device.capability).get(recommendation.strategy, general)
     modes = {mode.mode for mode in open_passes(profile)}
     prices = [p for p in profile.opportunities if p.opportunity.kind in kinds and p.mode in modes]
     if prices:

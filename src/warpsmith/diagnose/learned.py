@@ -11,6 +11,7 @@ from pathlib import Path
 
 from warpsmith.contracts.profile import Recommendation
 from warpsmith.contracts.track_record import StrategyRecord, TrackRecord
+from warpsmith.diagnose.architectures import is_of_one_architecture
 from warpsmith.diagnose.recommend import SETTINGS
 from warpsmith.verdict.track_record import corrected_range, correction
 from warpsmith.workspace.documents import read_document
@@ -26,7 +27,8 @@ def kept_record() -> TrackRecord:
 def corrected(
     recommendations: Sequence[Recommendation], records: Iterable[StrategyRecord], most: float
 ) -> tuple[Recommendation, ...]:
-    """The same strategies by what their results teach: settings first, then the surest gain, then the largest.
+    """The same strategies by what their results teach: settings first, then the surest gain, then the largest, those of
+    one architecture last.
 
     `most` is the speed-up of the goal at the ceiling of its open passes. Ranges and order are as they were where no
     strategy has results enough.
@@ -35,7 +37,12 @@ def corrected(
     moved = [_corrected(each, by_name.get(each.strategy), most) for each in recommendations]
     if moved == list(recommendations):
         return tuple(recommendations)
-    return tuple(sorted(moved, key=lambda r: (r.strategy != SETTINGS, -r.predicted_low, -r.predicted_high)))
+    return tuple(sorted(moved, key=_rank))
+
+
+def _rank(recommendation: Recommendation) -> tuple[bool, bool, float, float]:
+    name, low, high = recommendation.strategy, recommendation.predicted_low, recommendation.predicted_high
+    return name != SETTINGS, is_of_one_architecture(name), -low, -high
 
 
 def _corrected(recommendation: Recommendation, record: StrategyRecord | None, most: float) -> Recommendation:

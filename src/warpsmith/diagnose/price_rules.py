@@ -44,6 +44,8 @@ HINTS_OF_TIME = 0.03
 INVARIANT_OF_TIME = 0.05
 #: Of 220 to 245 TFLOPS, by grouped tiles on an A100 (Triton's tutorial of a matrix product).
 GROUPS_OF_TIME = 0.1
+#: Chosen.
+SPECIALIZED_OF_TIME = 0.1
 #: Shares of the kernel's headroom. Chosen.
 UNCOALESCED_OF_HEADROOM = (0.1, 0.8)
 ARITHMETIC_OF_HEADROOM = 0.3
@@ -204,6 +206,10 @@ def _invariant(opportunity: Opportunity, call: Call) -> Gain:
     return _of_time(opportunity, call, INVARIANT_OF_TIME, "as what is loaded again comes from a cache")
 
 
+def _specialized(opportunity: Opportunity, call: Call) -> Gain:
+    return _of_time(opportunity, call, SPECIALIZED_OF_TIME, "for warps that only load; measured on no GPU")
+
+
 def _of_time(opportunity: Opportunity, call: Call, part: float, why: str) -> Gain:
     high = min(part * call.time_of(opportunity), call.headroom_of(opportunity))
     return Gain(0.0, high, f"at most {part:.0%} of the kernel's time (chosen), {why}")
@@ -283,4 +289,6 @@ _RULES: dict[OpportunityKind, Callable[[Opportunity, Call], Gain]] = {
     OpportunityKind.ROW_A_PROGRAM: _row_tiles,
     OpportunityKind.COSTLY_FUNCTION: _functions,
     OpportunityKind.WIDENED_DOT: _widened,
+    OpportunityKind.UNSPECIALIZED_LOOP: _specialized,
+    OpportunityKind.UNSPECIALIZED_TMA_LOOP: _specialized,
 }

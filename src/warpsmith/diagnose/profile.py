@@ -10,6 +10,7 @@ from warpsmith.contracts.aim import Aim
 from warpsmith.contracts.device import Origin
 from warpsmith.contracts.profile import Baseline, EvidenceTier, LaunchOverhead, ModeProfile, Profile
 from warpsmith.contracts.request import Request
+from warpsmith.diagnose.architectures import audit_for
 from warpsmith.diagnose.bottleneck import classify, predict
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.expected import expected_variants
@@ -27,6 +28,7 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
 
     Raises ValueError where others, but not a mode of the target, were timed at a tuning case.
     """
+    evidence = replace(evidence, audit=audit_for(evidence.audit, evidence.device.capability))
     spec, goal = evidence.spec, request.goal
     rows = baselines(spec, evidence.timings, evidence.memories, evidence.device)
     overheads = launch_overheads(evidence.host_times, evidence.timings)

@@ -22,6 +22,7 @@ from warpsmith.diagnose.price_rules import (
     INVARIANT_OF_TIME,
     OUTPUT_OF_BYTES,
     PIPELINE_OF_TIME,
+    SPECIALIZED_OF_TIME,
     UNCOALESCED_OF_HEADROOM,
     block_of,
     times_more,
@@ -43,6 +44,8 @@ _BY_KIND: dict[OpportunityKind, Share] = {
     OpportunityKind.LOOP_INVARIANT_LOAD: (INVARIANT_OF_TIME, "what is loaded again comes from a cache"),
     OpportunityKind.STREAM_ONCE: (HINTS_OF_TIME, "which bytes a cache keeps"),
     OpportunityKind.UNGROUPED_TILES: (GROUPS_OF_TIME, "which operands L2 still holds"),
+    OpportunityKind.UNSPECIALIZED_LOOP: (SPECIALIZED_OF_TIME, "which warps load and which multiply"),
+    OpportunityKind.UNSPECIALIZED_TMA_LOOP: (SPECIALIZED_OF_TIME, "which warps load and which multiply"),
 }
 
 

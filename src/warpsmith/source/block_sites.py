@@ -1,4 +1,4 @@
-"""Blocks of one launch, and stages of loops and groups of tiles in its kernel: how each is set.
+"""Blocks of one launch, and what says how its kernel's loops, loads and order of tiles are compiled: how each is set.
 
 `blocks` tells whether a block covers.
 """
@@ -23,8 +23,6 @@ from warpsmith.source.syntax import is_name
 from warpsmith.source.tuned import configs_at, further_names, is_set_by_configs, set_by_configs
 
 _NOT_A_BLOCK = re.compile(r"^(NUM|HAS|USE|IS|N|MAX|TOTAL)_|BLOCKS|BLOCK_(PTR|TABLE|IDX|ID)", re.IGNORECASE)
-#: What the kernel's code alone asks for: no grid, buffer or address depends on it.
-_NO_BLOCKS = frozenset({KnobKind.LOOP_STAGES, KnobKind.TILE_GROUP})
 
 
 def blocks_of(reading: Reading, launch: Launch) -> Iterator[Site]:
@@ -40,19 +38,15 @@ def _names(launch: Launch) -> list[str]:
         names = [p for p in launch.jit.parameters if p in launch.jit.constexprs]
     else:
         names = [k.arg for k in launch.call.keywords if k.arg is not None]
-    inside = launch.jit.loop_stages | launch.jit.tile_groups if launch.jit is not None else frozenset()
-    return [n for n in names if n in inside or ("BLOCK" in n.upper() and not _NOT_A_BLOCK.search(n))]
+    options = launch.jit.compiled_by if launch.jit is not None else {}
+    return [n for n in names if n in options or ("BLOCK" in n.upper() and not _NOT_A_BLOCK.search(n))]
 
 
 def _block(reading: Reading, launch: Launch, name: str, configs: Configs | None) -> Site:
     jit = launch.jit
-    kind = KnobKind.BLOCK_TILING
-    if jit is not None and name in jit.loop_stages:
-        kind = KnobKind.LOOP_STAGES
-    elif jit is not None and name in jit.tile_groups:
-        kind = KnobKind.TILE_GROUP
+    kind = jit.compiled_by.get(name, KnobKind.BLOCK_TILING) if jit is not None else KnobKind.BLOCK_TILING
     site, expression = _site(reading, launch, name, kind, configs)
-    return site if kind in _NO_BLOCKS else _of_its_kind(reading, site, expression)
+    return site if kind is not KnobKind.BLOCK_TILING else _of_its_kind(reading, site, expression)
 
 
 def _site(
@@ -85,7 +79,7 @@ def _not_given(reading: Reading, launch: Launch, name: str, kind: KnobKind) -> S
     if not (isinstance(default, ast.Constant) and type(default.value) is int):
         return refused_site(launch, name, kind, set_there, "the launch does not give it")
     again = [n for n in ast.walk(launch.scope) if isinstance(n, ast.Constant) and n.value == default.value]
-    if kind not in _NO_BLOCKS and (numbers := [n for n in again if type(n.value) is int]):
+    if kind is KnobKind.BLOCK_TILING and (numbers := [n for n in again if type(n.value) is int]):
         why = f"the kernel's own {told} also stands in line {numbers[0].lineno}, and may depend on it"
         return refused_site(launch, name, kind, set_there, why)
     spot = Spot(Place.KEYWORD, launch.line)

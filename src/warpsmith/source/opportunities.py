@@ -16,6 +16,7 @@ from warpsmith.source.jit import LOADS, Jit, has_dot, operation, operations, red
 from warpsmith.source.knobs import Site
 from warpsmith.source.launches import Reading
 from warpsmith.source.performance_notes import performance_notes
+from warpsmith.source.product_loops import unspecialized
 from warpsmith.source.redundant_loads import loop_invariant_loads, repeated_passes
 from warpsmith.source.row_programs import one_row_a_program
 from warpsmith.source.short_rows import short_rows
@@ -59,6 +60,7 @@ def _for_strategies(reading: Reading, sites: Sequence[Site]) -> list[Opportunity
         *(o for jit in reading.jits.values() for o in one_row_a_program(reading, jit)),
         *cheap_functions(reading),
         *(o for jit in reading.jits.values() for o in dot_precision(reading, jit)),
+        *(o for jit in reading.jits.values() for o in unspecialized(reading, jit)),
     ]
 
 

@@ -20,8 +20,11 @@ from warpsmith.search.strategies.dot_precision import DOT_PRECISION
 from warpsmith.search.strategies.grouped_ordering import GroupedOrdering
 from warpsmith.search.strategies.loop_invariant_loads import LOOP_INVARIANT_LOADS
 from warpsmith.search.strategies.needless_initialisation import NeedlessInitialisation
+from warpsmith.search.strategies.past_l1 import PAST_L1
 from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
 from warpsmith.search.strategies.settings import SettingsSweep
+from warpsmith.search.strategies.specialized_warps import SPECIALIZED_WARPS
+from warpsmith.search.strategies.specialized_warps_by_descriptor import SPECIALIZED_WARPS_BY_DESCRIPTOR
 from warpsmith.search.strategies.two_dimensional_tiles import TWO_DIMENSIONAL_TILES
 
 _STRATEGIES: tuple[Strategy, ...] = (
@@ -34,6 +37,9 @@ _STRATEGIES: tuple[Strategy, ...] = (
     TWO_DIMENSIONAL_TILES,
     DOT_PRECISION,
     CHEAP_FUNCTIONS,
+    PAST_L1,
+    SPECIALIZED_WARPS_BY_DESCRIPTOR,
+    SPECIALIZED_WARPS,
 )
 #: What is automatic, by name.
 CATALOGUE: dict[str, Strategy] = {strategy.card.name: strategy for strategy in _STRATEGIES}

@@ -22,6 +22,8 @@ BY_KIND: dict[KnobKind, tuple[int, ...]] = {
     KnobKind.LOOP_STAGES: (1, 2, 3, 4),
     KnobKind.TILE_GROUP: (1, 2, 4, 8, 16),
     KnobKind.PROGRAMS_PER_SM: (1, 2, 4, 8, 16),
+    KnobKind.WARP_SPECIALIZE: (0, 1),
+    KnobKind.PAST_L1: (0, 1),
 }
 #: Chosen, as programs a SM.
 _PROGRAMS_A_SM = (1, 2, 4, 8, 16)

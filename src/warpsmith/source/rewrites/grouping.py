@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from warpsmith.source.editing import Edits, NotApplicable
-from warpsmith.source.jit import language_name
-from warpsmith.source.launches import read
+from warpsmith.source.launches import Reading, read
 from warpsmith.source.layout import LINE_LENGTH
 from warpsmith.source.program_places import NoTileOrder
+from warpsmith.source.rewrites.switches import jit_with_room, language_name
 from warpsmith.source.tile_order import TileOrder, tile_order
 
 GROUP_PARAMETER = "GROUP_TILES"
@@ -20,22 +20,22 @@ def group_tiles(source: str, jit_function: str, tiles: int = 1) -> str:
     Raises NotApplicable where the order of tiles is not seen to be free, or the parameter's name is taken.
     """
     reading = read(source)
-    if jit_function not in reading.jits:
-        raise NotApplicable(f"{jit_function} is no jit function of this source")
-    jit = reading.jits[jit_function]
-    try:
-        order = tile_order(reading, jit)
-    except NoTileOrder as reason:
-        raise NotApplicable(str(reason)) from reason
-    if GROUP_PARAMETER in jit.parameters or jit.node.args.vararg or jit.node.args.kwonlyargs:
-        raise NotApplicable(f"{jit_function} has no room for a last parameter {GROUP_PARAMETER}")
+    order = _order(reading, jit_function)
+    jit = jit_with_room(reading, jit_function, GROUP_PARAMETER)
     language = language_name(reading.source.tree)
-    if language is None:
-        raise NotApplicable("the source does not import triton.language by a name")
     edits = Edits(source)
     edits.add_parameter(jit.node, f"{GROUP_PARAMETER}: {language}.constexpr = {tiles}")
     edits.add_after(order.last, f"{WHY}\n{_grouped(edits, order, language, order.last.col_offset)}")
     return edits.apply()
+
+
+def _order(reading: Reading, jit_function: str) -> TileOrder:
+    if jit_function not in reading.jits:
+        raise NotApplicable(f"{jit_function} is no jit function of this source")
+    try:
+        return tile_order(reading, reading.jits[jit_function])
+    except NoTileOrder as reason:
+        raise NotApplicable(str(reason)) from reason
 
 
 def _grouped(edits: Edits, order: TileOrder, language: str, indent: int) -> str:
