@@ -39,7 +39,6 @@ def _in_order(found: Iterable[Opportunity]) -> list[Opportunity]:
 def _for_people(reading: Reading, sites: Sequence[Site], paths: CallPaths) -> Iterator[Opportunity]:
     for jit in reading.jits.values():
         yield from uncoalesced(reading, jit)
-        yield from loop_invariant_loads(reading, jit)
         yield from repeated_passes(reading, jit)
         yield from wide_in_kernel(reading, jit)
     yield from wide_on_host(paths)
@@ -54,6 +53,7 @@ def _for_strategies(reading: Reading, sites: Sequence[Site]) -> list[Opportunity
         *_needless(reading),
         *(o for jit in reading.jits.values() for o in _streamed(reading, jit)),
         *(o for jit in reading.jits.values() for o in _unpipelined(jit)),
+        *(o for jit in reading.jits.values() for o in loop_invariant_loads(reading, jit)),
         *(o for jit in reading.jits.values() for o in ungrouped_tiles(reading, jit)),
         *_one_program_per_sm(reading, sites),
         *_stepped_warps(sites),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.contracts.audit import OpportunityKind
 from warpsmith.contracts.case import Mode
-from warpsmith.search.strategies.alternatives import best_alternative
+from warpsmith.search.strategies.alternatives import best_alternative, pays, told
 from warpsmith.search.strategies.base import Card, Ground, Inapplicable, Proposal
 from warpsmith.search.strategies.settings import launched_in, passes_with_headroom, swept
 from warpsmith.source.launches import read
@@ -82,12 +82,12 @@ def _under_its_tuner(ground: Ground, places: Iterable[tuple[Mode, str]], learnin
         except (NotApplicable, ValueError) as reason:
             learnings.append(f"{function}: {reason}")
             continue
-        if speedups[best] > 1:
+        if pays(speedups[best]):
             source = alternatives[best]
             size = best.removeprefix("group_of_").partition("_")[0]
             changes.append(f"{function}: tiles in groups of {size}")
         else:
-            learnings.append(f"groups of tiles bring nothing to {function} in {mode.value}: {speedups[best]:.3f}×")
+            learnings.append(f"groups of tiles bring nothing to {function} in {mode.value}: {told(speedups[best])}")
     return source, changes
 
 
