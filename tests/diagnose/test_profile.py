@@ -14,7 +14,7 @@ from warpsmith.contracts.launch import SettingsProbe
 from warpsmith.contracts.profile import Bottleneck, EvidenceTier, Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.track_record import StrategyRecord, TrackRecord
-from warpsmith.diagnose import profile as profile_module
+from warpsmith.diagnose import learned
 from warpsmith.diagnose.profile import assemble
 
 REQUEST = Request(kernel="norm", run_id="r1", created_at="2026-11-29T00:00:00Z", goal=Mode.BACKWARD)
@@ -75,7 +75,7 @@ def test_recommendations_are_corrected_by_the_kept_record_up_to_the_ceiling(
         gain=1.5,
         measured_over_middle=1.5,
     )
-    monkeypatch.setattr(profile_module, "kept_record", lambda: TrackRecord(runs=("a",), strategies=(hints,)))
+    monkeypatch.setattr(learned, "kept_record", lambda: TrackRecord(runs=("a",), strategies=(hints,)))
 
     after = profiled(made, audit=audit).recommendations[1]
 

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from warpsmith.contracts.profile import Recommendation
+from warpsmith.contracts.case import Mode
+from warpsmith.contracts.profile import Baseline, ModeProfile, Recommendation
 from warpsmith.contracts.track_record import StrategyRecord, TrackRecord
 from warpsmith.diagnose.architectures import is_of_one_architecture
-from warpsmith.diagnose.recommend import SETTINGS
+from warpsmith.diagnose.evidence import Evidence
+from warpsmith.diagnose.pricing import Price
+from warpsmith.diagnose.recommend import SETTINGS, goal_passes, recommend, speedup_at_ceiling
 from warpsmith.verdict.track_record import corrected_range, correction
 from warpsmith.workspace.documents import read_document
 
@@ -22,6 +25,19 @@ KEPT = Path(__file__).with_name("track_record.json")
 @cache
 def kept_record() -> TrackRecord:
     return read_document(KEPT, TrackRecord)
+
+
+def recommended(
+    evidence: Evidence,
+    modes: Sequence[ModeProfile],
+    goal: Mode,
+    baselines: Sequence[Baseline],
+    prices: Sequence[Price],
+) -> tuple[Recommendation, ...]:
+    """What today's rules recommend, corrected by the kept record."""
+    found = recommend(evidence, modes, goal, baselines, prices)
+    most = speedup_at_ceiling(goal_passes(evidence, modes, goal, baselines, prices))
+    return corrected(found, kept_record().strategies, most)
 
 
 def corrected(

@@ -14,11 +14,10 @@ from warpsmith.diagnose.architectures import audit_for
 from warpsmith.diagnose.bottleneck import classify, predict
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.expected import expected_variants
-from warpsmith.diagnose.learned import corrected, kept_record
+from warpsmith.diagnose.learned import recommended
 from warpsmith.diagnose.observations import observations
 from warpsmith.diagnose.overhead import launch_overheads
 from warpsmith.diagnose.pricing import priced_opportunities, prices
-from warpsmith.diagnose.recommend import goal_passes, recommend, speedup_at_ceiling
 from warpsmith.diagnose.roofline import baselines
 from warpsmith.diagnose.touched import touched_opportunities
 
@@ -35,11 +34,7 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
     counted, counted_rows = _what_counts(evidence, request.aim, rows)
     modes = _modes(counted, counted_rows, overheads)
     found = prices(counted, modes, counted_rows)
-    recommendations = corrected(
-        recommend(counted, modes, goal, counted_rows, found),
-        kept_record().strategies,
-        speedup_at_ceiling(goal_passes(counted, modes, goal, counted_rows, found)),
-    )
+    recommendations = recommended(counted, modes, goal, counted_rows, found)
     measured = evidence.is_measured
     expected, expected_why = expected_variants(recommendations, request.max_variants, measured=measured)
     return Profile(
