@@ -19,14 +19,13 @@ BRIEF = """\
   the kernel in place of pointer and strides; in the kernel, descriptor.load([row, column]) and .store. Or in the
   kernel alone, tl.make_tensor_descriptor, which needs triton.set_allocator on the host. Masks at the edges go: reads
   beyond the tensor give 0, so a max or a division over padded elements needs its own mask still.
-- Then search again: num_stages, num_warps, block sizes. tl.range(..., warp_specialize=True) is a variant of its own,
-  from compute capability 10.0 on.
+- Then search again: num_stages, num_warps, block sizes. tl.range(..., warp_specialize=True) is a variant of its own.
 - Conditions that the host code must check before it takes this way: base aligned to 16 bytes, all strides but the
   last multiples of 16 bytes, the last 1, blocks of powers of two whose rows have 16 bytes or more. Else the pointers
   of the original, whole: keep both kernels, and choose by what the host knows, torch.compile's tracing included (it
   cannot ask for an address: keep pointers there).
 - Must stay: signature, strided and shifted inputs, other GPUs and back ends (pointers), graphs, host time a call (a
-  descriptor made each call costs microseconds: the guardrail is 10% and 3 µs).
+  descriptor is made at each call: the guardrail is 10% and 3 µs).
 - Prove: bulk copies stand among the accesses of the compiled code; then time at cases with most headroom.
 - Give up: accesses are 16 B wide already and no product is fed, or host time is more than the device gains."""
 _FIRST = (9, 0)
@@ -52,7 +51,7 @@ CARD = Card(
     applies="on Hopper and later, a kernel of a pass below its ceiling feeds a matrix product from tiles by pointers",
     hypothesis="The accelerator fetches whole tiles into shared memory, which frees registers and the instructions for "
     "addresses and masks.",
-    expected="nothing to a few percent in kernels with a matrix product, nothing in row kernels (not measured)",
+    expected="not measured",
     risk="inputs that are not aligned need the original's pointers; a descriptor costs host time at every call",
     layer=Layer.ARCHITECTURE,
     brief=BRIEF,
