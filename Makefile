@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo record trust lint format
+.PHONY: test demo record trust strategies lint format
 
 # pytest comes last: its summary is the last line of the output.
 test: lint
@@ -21,6 +21,10 @@ record: $(STAMP)
 # Writes the tables of docs/trust.md from the catalogue in tests/cheats/.
 trust: $(STAMP)
 	@$(BIN)/python tests/cheats/table.py
+
+# Writes docs/strategies.md, the skill's briefs, and what recorded runs say of predictions, from the strategies' cards.
+strategies: $(STAMP)
+	@$(BIN)/python benchmark/strategies.py
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

@@ -31,6 +31,12 @@ def test_the_wheel_carries_templates_and_skills_byte_for_byte(wheel: zipfile.Zip
     assert ours
 
 
+def test_the_wheel_carries_what_recorded_runs_say_of_predictions(wheel: zipfile.ZipFile) -> None:
+    record = ROOT / "src" / "warpsmith" / "diagnose" / "track_record.json"
+
+    assert wheel.read("warpsmith/diagnose/track_record.json") == record.read_bytes()
+
+
 def test_the_wheel_offers_the_command_and_the_licence(wheel: zipfile.ZipFile) -> None:
     (entry_points,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("entry_points.txt"))
 

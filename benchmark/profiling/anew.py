@@ -15,8 +15,8 @@ from warpsmith.contracts.target import TargetSpec
 from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.expected import expected_variants
+from warpsmith.diagnose.learned import recommended
 from warpsmith.diagnose.pricing import Price, priced_opportunities, prices
-from warpsmith.diagnose.recommend import recommend
 from warpsmith.diagnose.roofline import bound_of, copy_ceiling_gb_s, share_of_nearer
 
 #: The axis of a row's width: every target here has its plots along it.
@@ -38,7 +38,7 @@ def diagnosed_anew(profile: Profile, max_variants: int = 8) -> Profile:
     rows = tuple(_held(row, evidence) for row in profile.baselines)
     modes = tuple(classify(m.mode, evidence, rows, profile.launch_overheads) for m in profile.modes)
     found = prices(evidence, modes, rows)
-    recommendations = recommend(evidence, modes, profile.goal, rows, found)
+    recommendations = recommended(evidence, modes, profile.goal, rows, found)
     expected, why = expected_variants(recommendations, max_variants)
     return profile.model_copy(
         update={

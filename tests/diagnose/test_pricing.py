@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.contracts.audit import KnobKind, Opportunity, OpportunityKind
-from warpsmith.contracts.case import Case, Mode
+from warpsmith.contracts.case import Case, DType, Mode
 from warpsmith.contracts.device import CopyCeiling
 from warpsmith.contracts.profile import PricedOpportunity
 from warpsmith.diagnose.bottleneck import classify
@@ -266,6 +266,33 @@ def test_a_block_far_wider_than_its_rows_is_priced_by_what_lies_idle(made: Any) 
     assert found.basis.startswith("75% of a block of 4096 lie beyond a row of 1024")
 
 
+@pytest.mark.parametrize(
+    ("block", "part", "basis"),
+    [
+        (256, 0.2625, "at most 26% of the kernel's headroom (chosen): a program's block has 256 elements"),
+        (2048, 0.0, "a program's block has 2048 elements already, enough for itself (chosen)"),
+        (None, 0.0, "the block's width is not known, so that how short a row is is not either"),
+    ],
+)
+def test_several_rows_a_program_are_priced_by_how_short_a_block_is(
+    made: Any, block: int | None, part: float, basis: str
+) -> None:
+    case = made.case(8192, 256)
+    constexprs = {} if block is None else {"BLOCK_SIZE": block}
+    launch = made.launch(BACKWARD, 8192).model_copy(update={"constexprs": constexprs})
+    evidence = made.evidence(
+        made.spec(case, modes=(Mode.BACKWARD,)),
+        made.timing_at(case, Mode.BACKWARD, 0.5),
+        audit=made.audit(made.opportunity(OpportunityKind.ROW_A_PROGRAM, BACKWARD)),
+        launches={case.name: {Mode.BACKWARD: (launch,)}},
+    )
+
+    (found,) = priced(evidence)
+
+    assert found.predicted_high == pytest.approx(1 / (1 - 0.5 * part))
+    assert found.basis == basis
+
+
 def test_a_repeated_pass_that_caches_serve_is_worth_what_the_counters_saw_too_much(made: Any) -> None:
     case = made.case(8192, 4096)
     least = made.cost(case, Mode.BACKWARD).bytes_moved
@@ -282,6 +309,48 @@ def test_a_repeated_pass_that_caches_serve_is_worth_what_the_counters_saw_too_mu
     assert with_traffic(0.9).high_us == 0.0
     assert with_traffic(1.2).high_us == pytest.approx(0.2 * least / 4083e3)
     assert with_traffic(3.0).high_us == pytest.approx(uncounted.high_us)
+
+
+@pytest.mark.parametrize(("time_us", "high_us"), [(120.0, 12.0), (50.0, None)])
+def test_tiles_in_groups_are_priced_by_a_tenth_of_the_time_and_no_more_than_the_headroom(
+    made: Any, time_us: float, high_us: float | None
+) -> None:
+    case = made.case(8192, 4096)
+    least_us = made.cost(case, Mode.BACKWARD).bytes_moved / 4083e3
+    grouped = made.opportunity(OpportunityKind.UNGROUPED_TILES, BACKWARD)
+
+    (found,) = priced(liger(made, case, time_us, grouped))
+
+    assert (found.low_us, found.high_us) == (0.0, pytest.approx(high_us if high_us else time_us - least_us))
+    assert found.basis.startswith("at most 10% of the kernel's time, as groups of tiles won 220 to 245 TFLOPS")
+
+
+@pytest.mark.parametrize(("compute_pct", "memory_pct", "part"), [(90.0, 20.0, 0.1), (20.0, 20.0, 0.1), (20.0, 90.0, 0)])
+def test_fewer_instructions_are_worth_something_only_where_arithmetic_or_latency_holds_a_pass_back(
+    made: Any, compute_pct: float, memory_pct: float, part: float
+) -> None:
+    case = made.case(8192, 4096)
+    counters = (made.counters(case, made.throughput(compute_pct, memory_pct), mode=Mode.BACKWARD),)
+    costly = made.opportunity(OpportunityKind.COSTLY_FUNCTION, BACKWARD)
+
+    (found,) = priced(liger(made, case, 120.0, costly, counters=counters))
+
+    assert (found.low_us, found.high_us) == (0.0, pytest.approx(part * 120.0))
+
+
+def test_products_in_16_bits_are_worth_at_most_half_the_time_and_nothing_to_float32(made: Any) -> None:
+    case = made.case(8192, 4096)
+    widened = made.opportunity(OpportunityKind.WIDENED_DOT, BACKWARD)
+
+    def price(of: Case, time_us: float, compute_pct: float = 90.0) -> PricedOpportunity:
+        counters = (made.counters(of, made.throughput(compute_pct, 20.0 if compute_pct else 90.0), mode=Mode.BACKWARD),)
+        (found,) = priced(liger(made, of, time_us, widened, counters=counters))
+        return found
+
+    assert price(case, 240.0).high_us == pytest.approx(120.0)
+    assert price(case, 240.0, compute_pct=0.0).high_us == 0
+    single = price(case.model_copy(update={"dtype": DType.FLOAT32}), 480.0)
+    assert (single.high_us, single.basis) == (0, "float32 inputs are multiplied as before")
 
 
 def test_what_one_of_two_kernels_may_save_is_its_part_of_the_headroom(made: Any) -> None:

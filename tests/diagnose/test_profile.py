@@ -13,6 +13,8 @@ from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.launch import SettingsProbe
 from warpsmith.contracts.profile import Bottleneck, EvidenceTier, Profile
 from warpsmith.contracts.request import Request
+from warpsmith.contracts.track_record import StrategyRecord, TrackRecord
+from warpsmith.diagnose import learned
 from warpsmith.diagnose.profile import assemble
 
 REQUEST = Request(kernel="norm", run_id="r1", created_at="2026-11-29T00:00:00Z", goal=Mode.BACKWARD)
@@ -56,6 +58,30 @@ def test_every_new_field_is_filled_from_what_was_handed_in(made: Any) -> None:
     (priced,) = profile.opportunities
     assert (priced.mode, priced.case, priced.low_us) == (Mode.BACKWARD, case.name, pytest.approx(16.0))
     assert profile.expected_variants_why.startswith("needless initialisation may bring something")
+
+
+def test_recommendations_are_corrected_by_the_kept_record_up_to_the_ceiling(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = made.audit(made.opportunity(OpportunityKind.STREAM_ONCE, "_backward_kernel", 13))
+    before = profiled(made, audit=audit).recommendations[1]
+    hints = StrategyRecord(
+        strategy="cache_hints",
+        tried=6,
+        applicable=6,
+        measured=6,
+        accepted=6,
+        within=0,
+        gain=1.5,
+        measured_over_middle=1.5,
+    )
+    monkeypatch.setattr(learned, "kept_record", lambda: TrackRecord(runs=("a",), strategies=(hints,)))
+
+    after = profiled(made, audit=audit).recommendations[1]
+
+    assert (before.strategy, before.predicted_low, after.predicted_low) == ("cache_hints", 1.0, 1.0)
+    assert after.predicted_high == pytest.approx(before.predicted_high**2)
+    assert "corrected by 6 recorded results" in after.why
 
 
 def test_a_mode_that_alone_was_not_timed_is_an_error(made: Any) -> None:

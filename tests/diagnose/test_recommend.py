@@ -15,7 +15,7 @@ from warpsmith.diagnose.bottleneck import classify
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.expected import expected_variants
 from warpsmith.diagnose.pricing import prices
-from warpsmith.diagnose.recommend import recommend
+from warpsmith.diagnose.recommend import goal_passes, recommend, speedup_at_ceiling
 from warpsmith.diagnose.roofline import baselines
 
 BACKWARD = "_backward_kernel"
@@ -62,6 +62,28 @@ def test_settings_come_first_then_the_surest_gain_then_the_largest(made: Any) ->
     ]
     assert found[1].predicted_low > 1 == found[2].predicted_low == found[3].predicted_low
     assert found[2].predicted_high > found[3].predicted_high
+
+
+@pytest.mark.parametrize(("block", "expected"), [(256, ["settings", "two_dimensional_tiles"]), (2048, ["settings"])])
+def test_several_rows_a_program_are_recommended_only_where_some_block_is_short(
+    made: Any, block: int, expected: list[str]
+) -> None:
+    evidence = norm(made, audit=made.audit(made.opportunity(OpportunityKind.ROW_A_PROGRAM, BACKWARD)))
+    launch = made.launch(BACKWARD, 8192).model_copy(update={"constexprs": {"BLOCK_SIZE": block}})
+    launched = {case.name: {Mode.BACKWARD: (launch,)} for case in evidence.spec.tuning_cases}
+
+    assert [r.strategy for r in recommended(replace(evidence, launches=launched))] == expected
+
+
+@pytest.mark.parametrize(("memory_pct", "expected"), [(20.0, ["settings", "cheap_functions"]), (90.0, ["settings"])])
+def test_arithmetic_in_fewer_instructions_is_recommended_only_where_something_waits_for_it(
+    made: Any, memory_pct: float, expected: list[str]
+) -> None:
+    evidence = norm(made, audit=made.audit(made.opportunity(OpportunityKind.COSTLY_FUNCTION, BACKWARD)))
+    case = evidence.spec.tuning_cases[0]
+    counters = (made.counters(case, made.throughput(20.0, memory_pct), mode=Mode.BACKWARD),)
+
+    assert [r.strategy for r in recommended(replace(evidence, counters=counters))] == expected
 
 
 def test_a_zeroing_that_was_not_seen_comes_last(made: Any) -> None:
@@ -122,6 +144,19 @@ def test_the_prediction_is_the_mean_over_the_cases_as_the_goal_is_judged(made: A
 
     high = {Bottleneck.LATENCY_BOUND: 0.7, Bottleneck.GRID_TOO_SMALL: 0.7}[modes[0].bottleneck]
     assert settings.predicted_high == pytest.approx(((1 / (1 - 0.5 * high)) ** 3 / (1 - 0.2 * high)) ** 0.25)
+
+
+def test_at_the_ceiling_only_the_open_passes_of_the_goal_are_faster(made: Any) -> None:
+    evidence = norm(made, forward=0.96, backward=0.40)
+    rows = baselines(evidence.spec, evidence.timings, (), evidence.device)
+    modes = [classify(mode, evidence, rows) for mode in (Mode.FORWARD, Mode.BACKWARD)]
+
+    def at_ceiling(goal: Mode) -> float:
+        return speedup_at_ceiling(goal_passes(evidence, modes, goal, rows, ()))
+
+    assert at_ceiling(Mode.BACKWARD) == pytest.approx(2.5, rel=0.01)
+    assert at_ceiling(Mode.FORWARD) == 1.0
+    assert 1.0 < at_ceiling(Mode.FULL) < at_ceiling(Mode.BACKWARD)
 
 
 def test_no_prediction_passes_the_headroom(made: Any) -> None:

@@ -176,3 +176,143 @@ def test_a_table_that_has_no_place_in_the_source_is_inapplicable(bench: Bench, m
     monkeypatch.setattr("warpsmith.search.tuning.writing.write_table", refuse)
     with pytest.raises(Inapplicable, match="line 7: num_warps is read before"):
         CATALOGUE["settings"].propose(ground(bench))
+
+
+def test_loads_that_never_change_go_before_their_loop_only_where_that_is_faster(
+    bench: Bench, gpu: SimulatedGpu
+) -> None:
+    before = "    for row in range(program, n_rows, tl.num_programs(0)):\n"
+    load = "weight = tl.load(weight_ptr + cols, mask=mask, other=0.0).to(tl.float32) + OFFSET\n"
+    inside = f"{before}        {load}"
+    text = _original(bench).replace(before, inside)
+    text = text.replace(f"    if weight_ptr is not None:\n        {load}    if dw_partial", "    if dw_partial")
+    gpu.slowdown = lambda work: 1.0 if inside in work.text else 1.1
+    with pytest.raises(Inapplicable, match=rf"loop_invariant_loads brings nothing to {BACKWARD} in backward: 0\.9"):
+        CATALOGUE["loop_invariant_loads"].propose(ground(bench, text=text))
+
+    gpu.slowdown = lambda work: 1.0 if inside in work.text else 0.9
+    proposal = CATALOGUE["loop_invariant_loads"].propose(ground(bench, text=text))
+    assert f"    {load}\n{before}" in proposal.source and inside not in proposal.source
+    assert len(proposal.changes) == 1 and "weight_ptr is loaded in every pass" in proposal.changes[0]
+    with pytest.raises(Inapplicable, match="no load is the same in every pass of its loop"):
+        CATALOGUE["loop_invariant_loads"].propose(ground(bench, goal=Mode.BACKWARD))
+
+
+OPEN_FORWARD = {Mode.FORWARD: Bottleneck.LATENCY_BOUND, Mode.BACKWARD: Bottleneck.NEAR_PEAK}
+
+
+def test_several_rows_a_program_are_kept_only_where_they_are_faster(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.slowdown = lambda work: 1.05 if "ROWS: tl.constexpr" in work.text else 1.0
+    with pytest.raises(Inapplicable, match=f"two_dimensional_tiles brings nothing to {FORWARD} in forward: "):
+        CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_FORWARD))
+
+    gpu.slowdown = lambda work: 0.9 if "ROWS: tl.constexpr" in work.text else 1.0
+    proposal = CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_FORWARD))
+    assert "ROWS=rows_per_program," in proposal.source
+    assert len(proposal.changes) == 1 and f"each program of {FORWARD} takes one row" in proposal.changes[0]
+
+
+def test_a_gain_within_the_scatter_of_its_own_runs_is_none(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.slowdown = lambda work: 0.9999 if "ROWS: tl.constexpr" in work.text else 1.0
+    with pytest.raises(Inapplicable, match=r"forward: 1\.000× \[0\.999, 1\.001\], which may be noise$"):
+        CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_FORWARD))
+
+
+def test_a_kernel_that_loops_over_its_rows_takes_no_several_at_once(bench: Bench, gpu: SimulatedGpu) -> None:
+    nothing = r"forward was left alone: .*; no launched kernel has one program a row that could take several"
+    with pytest.raises(Inapplicable, match=nothing):
+        CATALOGUE["two_dimensional_tiles"].propose(ground(bench, OPEN_BACKWARD))
+
+
+#: What one technique takes up, in place of a product in the backward kernel, and how what it writes can be told.
+ARITHMETIC = {
+    "cheap_functions": ("tl.exp(", "tl.exp2("),
+    "dot_precision": (
+        "tl.dot(tl.load(x_ptr).to(tl.float32), tl.load(w_ptr).to(tl.float32)) + (",
+        "dot(tl.load(x_ptr), ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("strategy", "texts"), ARITHMETIC.items(), ids=ARITHMETIC.keys())
+def test_a_rewrite_of_arithmetic_is_kept_only_where_it_is_faster(
+    bench: Bench, gpu: SimulatedGpu, strategy: str, texts: tuple[str, str]
+) -> None:
+    before, after = texts
+    text = _original(bench).replace("dx = rstd * (", f"dx = rstd * {before}")
+    gpu.slowdown = lambda work: 1.1 if after in work.text else 1.0
+    with pytest.raises(Inapplicable, match=rf"{strategy} brings nothing to {BACKWARD} in backward: 0\.9\d\d×"):
+        CATALOGUE[strategy].propose(ground(bench, text=text))
+
+    gpu.slowdown = lambda work: 0.9 if after in work.text else 1.0
+    proposal = CATALOGUE[strategy].propose(ground(bench, text=text))
+    assert after in proposal.source
+    (change,) = proposal.changes
+    assert BACKWARD in change
+    with pytest.raises(Inapplicable, match="no launched kernel"):
+        CATALOGUE[strategy].propose(ground(bench, text=proposal.source, goal=Mode.BACKWARD))
+
+
+@pytest.mark.parametrize("strategy", ARITHMETIC)
+def test_a_kernel_without_such_arithmetic_is_left_alone(bench: Bench, gpu: SimulatedGpu, strategy: str) -> None:
+    with pytest.raises(Inapplicable, match="no launched kernel"):
+        CATALOGUE[strategy].propose(ground(bench, goal=Mode.BACKWARD))
+    assert gpu.asked == []
+
+
+# Strategies for one architecture
+
+PAST_L1 = f"{BACKWARD}.PAST_L1"
+
+
+def on_ampere(bench: Bench) -> Bench:
+    return replace(bench, device=bench.device.model_copy(update={"name": "an A100", "capability": (8, 0)}))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [
+        ("past_l1", "compute capability 8.x have a use for it; Simulated H200 is of 9.0"),
+        ("specialized_warps", "compute capability 10.x have a use for it; Simulated H200 is of 9.0"),
+    ],
+)
+def test_a_strategy_for_other_gpus_says_in_a_line_which(
+    bench: Bench, gpu: SimulatedGpu, strategy: str, told: str
+) -> None:
+    with pytest.raises(Inapplicable, match=told):
+        CATALOGUE[strategy].propose(ground(bench))
+    assert gpu.asked == []
+
+
+def test_a_hopper_gpu_without_a_product_in_the_kernel_is_told_that_there_is_no_place(bench: Bench) -> None:
+    with pytest.raises(Inapplicable, match="no launched kernel multiplies tiles that descriptors load"):
+        CATALOGUE["specialized_warps_by_descriptor"].propose(ground(bench))
+
+
+def test_a_switch_that_is_faster_is_turned_on_by_the_table_for_that_gpu(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.also_in_code = lambda work: work.settings.get(PAST_L1, 0)
+    gpu.slowdown = lambda work: 0.8 if work.settings.get(PAST_L1) else 1.0
+
+    proposal = CATALOGUE["past_l1"].propose(ground(on_ampere(bench)))
+
+    assert "PAST_L1: tl.constexpr = 0" in proposal.source
+    assert {band.settings["PAST_L1"] for table in proposal.tables for band in table.bands} == {1}
+    assert [table.capability for table in proposal.tables] == [(8, 0)]
+    assert 'cache_modifier=".cg"' not in proposal.source.partition(f"def {BACKWARD}")[0]
+
+
+def test_a_switch_that_is_slower_makes_no_variant_although_other_settings_win(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.also_in_code = lambda work: work.settings.get(PAST_L1, 0)
+    gpu.slowdown = lambda work: 1.2 if work.settings.get(PAST_L1) else 1.0
+
+    with pytest.raises(Inapplicable, match=f"PAST_L1=1 is not the best of {BACKWARD} at any tuning case"):
+        CATALOGUE["past_l1"].propose(ground(on_ampere(bench)))
+
+
+def test_a_source_with_the_switch_already_is_left_as_it_is(bench: Bench, gpu: SimulatedGpu) -> None:
+    gpu.also_in_code = lambda work: work.settings.get(PAST_L1, 0)
+    gpu.slowdown = lambda work: 0.8 if work.settings.get(PAST_L1) else 1.0
+    proposal = CATALOGUE["past_l1"].propose(ground(on_ampere(bench)))
+
+    with pytest.raises(Inapplicable):
+        CATALOGUE["past_l1"].propose(ground(on_ampere(bench), text=proposal.source))

@@ -51,7 +51,7 @@ REFUSED = {
     ),
     "a kernel parameter more": (
         "BLOCK: tl.constexpr)",
-        "BLOCK: tl.constexpr, m=1)",
+        "BLOCK: tl.constexpr, m=None)",
         "line 9: the entry kernel _scale_kernel has new parameters that are no constexprs",
     ),
     "another library": ("import torch\n", "import torch\nimport cupy\n", "line 2: imports cupy"),
@@ -121,6 +121,34 @@ ADMITTED = {
     "annotations": ("def scale(x, factor=2):", "def scale(x: torch.Tensor, factor: int = 2) -> torch.Tensor:"),
     "a matrix product in a kernel": ("tl.load(x_ptr + offsets) * 2", "tl.dot(offsets, offsets)"),
 }
+
+
+#: The original, whose kernel takes a further number that its launch gives.
+COUNTED = ORIGINAL.replace("constexpr)", "constexpr, m=0)").replace("BLOCK=128)", "BLOCK=128, m=len(x))")
+
+
+def test_a_number_with_a_default_may_be_added_where_every_launch_gives_it() -> None:
+    assert admit(ORIGINAL, COUNTED) == ()
+    assert admit(ORIGINAL, COUNTED.replace("x.numel(), BLOCK=128, m=len(x)", "x.numel(), 128, len(x)")) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (", m=len(x))", ")", "line 15: the launch of _scale_kernel does not give m, which the original lacks"),
+        ("BLOCK=128, m=len(x)", "**settings", "line 15: the launch of _scale_kernel does not give m, "),
+        (
+            "    return x\n\n\nclass",
+            "    _scale_kernel.warmup(x, 1, BLOCK=128, grid=(1,))\n    return x\n\n\nclass",
+            "line 16: _scale_kernel is used other than in a launch, and has a new parameter, m",
+        ),
+        ("m=0)", "m=True)", "line 9: the entry kernel _scale_kernel has new parameters that are no constexprs"),
+        ("m=0)", "m=LIMIT)", "line 9: the entry kernel _scale_kernel has new parameters that are no constexprs"),
+    ],
+)
+def test_a_number_that_some_use_of_the_kernel_leaves_out_is_refused(old: str, new: str, reason: str) -> None:
+    assert COUNTED.count(old) == 1
+    assert [said for said in admit(ORIGINAL, COUNTED.replace(old, new)) if said.startswith(reason)] != []
 
 
 @pytest.mark.parametrize(("old", "new"), ADMITTED.values(), ids=ADMITTED.keys())

@@ -32,6 +32,7 @@ def test_what_strategies_work_on_comes_first_and_what_is_for_a_person_after_it()
     audit = scan(ORIGINAL.read_text(encoding="utf-8"))
 
     assert [(o.kind.value, o.function, o.line) for o in audit.opportunities] == [
+        ("row_a_program", "_rms_norm_forward_kernel", 57),
         ("stream_once", "_rms_norm_forward_kernel", 61),
         ("unpipelined_loop", "_rms_norm_backward_kernel", 100),
         ("stream_once", "_rms_norm_backward_kernel", 101),

@@ -29,6 +29,12 @@ class KnobKind(str, Enum):
     PROGRAMS = "programs"
     #: a constexpr that is the num_stages of a `tl.range` inside the kernel
     LOOP_STAGES = "loop_stages"
+    #: a constexpr that is the size of a group of tiles in `tl.swizzle2d`: their order alone
+    TILE_GROUP = "tile_group"
+    #: a constexpr that is the warp_specialize of a `tl.range` inside the kernel: 0 or 1
+    WARP_SPECIALIZE = "warp_specialize"
+    #: a constexpr that decides whether streamed loads are cached in L2 alone: 0 or 1
+    PAST_L1 = "past_l1"
 
 
 class KnobOrigin(str, Enum):
@@ -120,6 +126,18 @@ class OpportunityKind(str, Enum):
     PERFORMANCE_TODO = "performance_todo"
     #: more bytes cross device memory than must: seen by counters, not in the source
     EXCESS_TRAFFIC = "excess_traffic"
+    #: tiles that share operands are started far from each other
+    UNGROUPED_TILES = "ungrouped_tiles"
+    #: one program a row, where several short ones could share a tile
+    ROW_A_PROGRAM = "row_a_program"
+    #: arithmetic that fewer instructions do: a root to divide by, exp, a division in a loop
+    COSTLY_FUNCTION = "costly_function"
+    #: operands of a matrix product that are converted to float32 only for it
+    WIDENED_DOT = "widened_dot"
+    #: a loop with matrix products in which every warp does everything
+    UNSPECIALIZED_LOOP = "unspecialized_loop"
+    #: the same with one product, whose operands come by tensor descriptors alone
+    UNSPECIALIZED_TMA_LOOP = "unspecialized_tma_loop"
 
 
 class Opportunity(Contract):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.contracts.profile import Bottleneck, EvidenceRow, ModeProfile, PricedOpportunity, Profile, Recommendation
+from warpsmith.diagnose.architectures import strategies_for
 from warpsmith.diagnose.recommend import KNOBS, REWRITES, SETTINGS
 
 #: What every strategy has to win: the first row of each mode's evidence.
@@ -17,6 +18,14 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "needless_initialisation": ("device time of a call by kernel",),
     "pipelined_loop": ("longest stall",),
     "cache_hints": ("DRAM throughput", "bytes through DRAM"),
+    "grouped_ordering": ("DRAM throughput", "bytes through DRAM"),
+    "loop_invariant_loads": ("longest stall",),
+    "two_dimensional_tiles": ("achieved occupancy", "longest stall", "waves"),
+    "dot_precision": ("compute and memory throughput", "arithmetic intensity"),
+    "cheap_functions": ("compute and memory throughput", "longest stall"),
+    "past_l1": ("DRAM throughput", "bytes through DRAM"),
+    "specialized_warps_by_descriptor": ("longest stall",),
+    "specialized_warps": ("longest stall",),
 }
 
 
@@ -25,15 +34,16 @@ def evidence_for(profile: Profile, strategy: str) -> tuple[str, ...]:
     wanted = (_LEFT_TO_WIN, *_SIGNALS.get(strategy, ()))
     return tuple(
         f"{mode.mode.value}: {row.signal}: {row.observation}; {row.supports} ({row.source})"
-        for mode in _open_passes(profile)
+        for mode in open_passes(profile)
         for row in _speaking(mode.evidence, wanted)
     )
 
 
 def basis_of(profile: Profile, recommendation: Recommendation) -> tuple[str, ...]:
     """Where a predicted range comes from, a line a priced opportunity; empty where nothing was timed."""
-    kinds = KNOBS if recommendation.strategy == SETTINGS else (REWRITES.get(recommendation.strategy),)
-    modes = {mode.mode for mode in _open_passes(profile)}
+    general = KNOBS if recommendation.strategy == SETTINGS else (REWRITES.get(recommendation.strategy),)
+    kinds = strategies_for(profile.device.capability).get(recommendation.strategy, general)
+    modes = {mode.mode for mode in open_passes(profile)}
     prices = [p for p in profile.opportunities if p.opportunity.kind in kinds and p.mode in modes]
     if prices:
         return tuple(map(_priced, prices))
@@ -42,7 +52,8 @@ def basis_of(profile: Profile, recommendation: Recommendation) -> tuple[str, ...
     return ()
 
 
-def _open_passes(profile: Profile) -> list[ModeProfile]:
+def open_passes(profile: Profile) -> list[ModeProfile]:
+    """The passes of the goal that are not near their peak."""
     passes = [m for m in profile.modes if m.mode in profile.goal.passes]
     return [mode for mode in passes if mode.bottleneck is not Bottleneck.NEAR_PEAK]
 

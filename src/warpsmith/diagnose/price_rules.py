@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
+from warpsmith.contracts.case import DType
 from warpsmith.contracts.launch import LaunchRecord
 from warpsmith.contracts.profile import Bottleneck
 from warpsmith.diagnose.call import Call
@@ -41,10 +42,24 @@ OUTPUT_OF_BYTES = 1 / 3
 PIPELINE_OF_TIME = {True: 0.15, False: 0.05}
 HINTS_OF_TIME = 0.03
 INVARIANT_OF_TIME = 0.05
+#: Of 220 to 245 TFLOPS, by grouped tiles on an A100 (Triton's tutorial of a matrix product).
+GROUPS_OF_TIME = 0.1
+#: Chosen.
+SPECIALIZED_OF_TIME = 0.1
 #: Shares of the kernel's headroom. Chosen.
 UNCOALESCED_OF_HEADROOM = (0.1, 0.8)
 ARITHMETIC_OF_HEADROOM = 0.3
 SHORT_ROWS_OF_HEADROOM = 0.5
+#: Of a kernel's headroom, several short rows a program at most this, and less the wider a block is already. Chosen.
+ROW_TILES_OF_HEADROOM = 0.3
+#: A block of so many elements keeps four warps busy by itself. Chosen, as the tile that the rewrite makes.
+WIDE_BLOCK = 2048
+#: Shares of the kernel's time. Of arithmetic in fewer instructions: chosen. Of products in 16 bits: TF32 runs at half
+#: their rate on every data-centre GPU since Ampere, by NVIDIA's data sheets.
+FUNCTIONS_OF_TIME = 0.1
+WIDENED_OF_TIME = 0.5
+#: What arithmetic matters to: elsewhere it is done while memory is waited for.
+HELD_BY_ARITHMETIC = (Bottleneck.COMPUTE_BOUND, Bottleneck.LATENCY_BOUND)
 #: Of DRAM's peak: below it something else is waited for, as ncu's rule has it for any unit.
 DRAM_BUSY = BUSY_PCT / 100
 
@@ -165,6 +180,17 @@ def _short_rows(opportunity: Opportunity, call: Call) -> Gain:
     return Gain(0.0, idle * headroom_us, basis)
 
 
+def _row_tiles(opportunity: Opportunity, call: Call) -> Gain:
+    block = block_of([record for record, _ in call.launches_of(opportunity)])
+    if block is None:
+        return Gain(0.0, 0.0, "the block's width is not known, so that how short a row is is not either")
+    if block >= WIDE_BLOCK:
+        return Gain(0.0, 0.0, f"a program's block has {block} elements already, enough for itself (chosen)")
+    part = ROW_TILES_OF_HEADROOM * (1 - block / WIDE_BLOCK)
+    basis = f"at most {part:.0%} of the kernel's headroom (chosen): a program's block has {block} elements"
+    return Gain(0.0, part * call.headroom_of(opportunity), basis)
+
+
 def _pipeline(opportunity: Opportunity, call: Call) -> Gain:
     part = PIPELINE_OF_TIME[call.waits]
     waits = "waits for its loads" if call.waits else "does not wait for latency first of all"
@@ -180,9 +206,19 @@ def _invariant(opportunity: Opportunity, call: Call) -> Gain:
     return _of_time(opportunity, call, INVARIANT_OF_TIME, "as what is loaded again comes from a cache")
 
 
+def _specialized(opportunity: Opportunity, call: Call) -> Gain:
+    return _of_time(opportunity, call, SPECIALIZED_OF_TIME, "for warps that only load; measured on no GPU")
+
+
 def _of_time(opportunity: Opportunity, call: Call, part: float, why: str) -> Gain:
     high = min(part * call.time_of(opportunity), call.headroom_of(opportunity))
     return Gain(0.0, high, f"at most {part:.0%} of the kernel's time (chosen), {why}")
+
+
+def _groups(opportunity: Opportunity, call: Call) -> Gain:
+    high = min(GROUPS_OF_TIME * call.time_of(opportunity), call.headroom_of(opportunity))
+    won = "220 to 245 TFLOPS in Triton's tutorial, on an A100"
+    return Gain(0.0, high, f"at most {GROUPS_OF_TIME:.0%} of the kernel's time, as groups of tiles won {won}")
 
 
 def _repeated(opportunity: Opportunity, call: Call) -> Gain:
@@ -212,6 +248,21 @@ def _excess(_: Opportunity, call: Call) -> Gain:
     return Gain(0.5 * again_us, again_us, "half to all of the time that the bytes too many take at the copy ceiling")
 
 
+def _functions(opportunity: Opportunity, call: Call) -> Gain:
+    if call.bottleneck not in HELD_BY_ARITHMETIC:
+        return Gain(0.0, 0.0, f"the pass {told(call.bottleneck)}: neither arithmetic nor latency holds it back")
+    return _of_time(opportunity, call, FUNCTIONS_OF_TIME, "for arithmetic in fewer instructions")
+
+
+def _widened(opportunity: Opportunity, call: Call) -> Gain:
+    if call.place.case.dtype is DType.FLOAT32:
+        return Gain(0.0, 0.0, "float32 inputs are multiplied as before")
+    if call.bottleneck is Bottleneck.MEMORY_BOUND:
+        return Gain(0.0, 0.0, "memory holds the pass back, so that its products are not waited for")
+    high = min(WIDENED_OF_TIME * call.time_of(opportunity), call.headroom_of(opportunity))
+    return Gain(0.0, high, f"at most {WIDENED_OF_TIME:.0%} of the kernel's time: TF32 has half the rate of 16 bits")
+
+
 def _host_only(_: Opportunity, __: Call) -> Gain:
     return Gain(0.0, 0.0, "host time only: the GPU is no faster for it, calls in a row are")
 
@@ -234,4 +285,10 @@ _RULES: dict[OpportunityKind, Callable[[Opportunity, Call], Gain]] = {
     OpportunityKind.CONTIGUOUS_COPY: _contiguous_copy,
     OpportunityKind.PERFORMANCE_TODO: _unpriced,
     OpportunityKind.EXCESS_TRAFFIC: _excess,
+    OpportunityKind.UNGROUPED_TILES: _groups,
+    OpportunityKind.ROW_A_PROGRAM: _row_tiles,
+    OpportunityKind.COSTLY_FUNCTION: _functions,
+    OpportunityKind.WIDENED_DOT: _widened,
+    OpportunityKind.UNSPECIALIZED_LOOP: _specialized,
+    OpportunityKind.UNSPECIALIZED_TMA_LOOP: _specialized,
 }

@@ -1,4 +1,6 @@
-"""Owns the assembly of a profile from the records of one run. Pure: no IO; what was measured is handed in."""
+"""Owns the assembly of a profile from the records of one run. No IO but the package's own record of past predictions;
+what was measured is handed in.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,14 @@ from warpsmith.contracts.aim import Aim
 from warpsmith.contracts.device import Origin
 from warpsmith.contracts.profile import Baseline, EvidenceTier, LaunchOverhead, ModeProfile, Profile
 from warpsmith.contracts.request import Request
+from warpsmith.diagnose.architectures import audit_for
 from warpsmith.diagnose.bottleneck import classify, predict
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.expected import expected_variants
+from warpsmith.diagnose.learned import recommended
 from warpsmith.diagnose.observations import observations
 from warpsmith.diagnose.overhead import launch_overheads
 from warpsmith.diagnose.pricing import priced_opportunities, prices
-from warpsmith.diagnose.recommend import recommend
 from warpsmith.diagnose.roofline import baselines
 from warpsmith.diagnose.touched import touched_opportunities
 
@@ -24,13 +27,14 @@ def assemble(evidence: Evidence, request: Request, origin: Origin) -> Profile:
 
     Raises ValueError where others, but not a mode of the target, were timed at a tuning case.
     """
+    evidence = replace(evidence, audit=audit_for(evidence.audit, evidence.device.capability))
     spec, goal = evidence.spec, request.goal
     rows = baselines(spec, evidence.timings, evidence.memories, evidence.device)
     overheads = launch_overheads(evidence.host_times, evidence.timings)
     counted, counted_rows = _what_counts(evidence, request.aim, rows)
     modes = _modes(counted, counted_rows, overheads)
     found = prices(counted, modes, counted_rows)
-    recommendations = recommend(counted, modes, goal, counted_rows, found)
+    recommendations = recommended(counted, modes, goal, counted_rows, found)
     measured = evidence.is_measured
     expected, expected_why = expected_variants(recommendations, request.max_variants, measured=measured)
     return Profile(

@@ -7,12 +7,13 @@ so that the result can contradict it. Must not know how a strategy is carried ou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin, Opportunity, OpportunityKind
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.profile import Baseline, Bottleneck, ModeProfile, Recommendation
+from warpsmith.diagnose.architectures import strategies_for
 from warpsmith.diagnose.evidence import Evidence
 from warpsmith.diagnose.places import Place, places, sites
 from warpsmith.diagnose.price_rules import SETTINGS_OF_HEADROOM
@@ -29,7 +30,16 @@ REWRITES: dict[str, OpportunityKind] = {
     "needless_initialisation": OpportunityKind.NEEDLESS_INITIALISATION,
     "pipelined_loop": OpportunityKind.UNPIPELINED_LOOP,
     "cache_hints": OpportunityKind.STREAM_ONCE,
+    "grouped_ordering": OpportunityKind.UNGROUPED_TILES,
+    "loop_invariant_loads": OpportunityKind.LOOP_INVARIANT_LOAD,
+    "two_dimensional_tiles": OpportunityKind.ROW_A_PROGRAM,
+    "dot_precision": OpportunityKind.WIDENED_DOT,
+    "cheap_functions": OpportunityKind.COSTLY_FUNCTION,
 }
+#: Not worth a variant where its price is 0 at every call: rows that are not short, arithmetic that nothing waits for.
+ONLY_WHERE_PRICED = frozenset(
+    {OpportunityKind.ROW_A_PROGRAM, OpportunityKind.COSTLY_FUNCTION, OpportunityKind.WIDENED_DOT}
+)
 #: Tiles decide how often operands are read, and so how well arithmetic units are fed.
 FED_BY_TILES = (Bottleneck.COMPUTE_BOUND, Bottleneck.BALANCED)
 UNMEASURED = "nothing was run, so no gain is predicted"
@@ -72,14 +82,22 @@ def recommend(
     prices: Sequence[Price],
 ) -> tuple[Recommendation, ...]:
     """Settings first, always; then the rewrites that the audit found a place for: the surest gain first, then the
-    largest.
+    largest. Those for the GPU's architecture alone come last, in the same order.
 
     Nothing is expected of a pass near its peak: opportunities there are left out, and the settings say so.
     """
     passes = goal_passes(evidence, modes, goal, baselines, prices)
-    rewrites = [r for name, kind in REWRITES.items() if (r := _rewrite(name, kind, evidence, passes)) is not None]
-    rewrites.sort(key=lambda r: (-r.predicted_low, -r.predicted_high))
+    general = {name: (kind,) for name, kind in REWRITES.items()}
+    layers = (general, strategies_for(evidence.device.capability))
+    rewrites = (r for layer in layers for r in _in_order(layer, evidence, passes))
     return (_settings(evidence, passes), *rewrites)
+
+
+def _in_order(
+    layer: Mapping[str, Sequence[OpportunityKind]], evidence: Evidence, passes: Sequence[Pass]
+) -> list[Recommendation]:
+    found = [r for name, kinds in layer.items() if (r := _rewrite(name, kinds, evidence, passes)) is not None]
+    return sorted(found, key=lambda r: (-r.predicted_low, -r.predicted_high))
 
 
 def goal_passes(
@@ -100,6 +118,15 @@ def goal_passes(
         for profile in modes
         if profile.mode in goal.passes
     )
+
+
+def speedup_at_ceiling(passes: Sequence[Pass]) -> float:
+    """Of the goal, if all that its open passes have left to win were won; 1 where nothing was timed."""
+
+    def all_of(each: Pass, case: str) -> Saved:
+        return each.at[case].headroom_us, each.at[case].headroom_us
+
+    return _predicted(passes, [each for each in passes if each.open], all_of)[1]
 
 
 def _settings(evidence: Evidence, passes: Sequence[Pass]) -> Recommendation:
@@ -176,18 +203,20 @@ def near_peak_reasons(passes: Sequence[Pass]) -> list[str]:
     ]
 
 
-def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Sequence[Pass]) -> Recommendation | None:
-    """The recommendation of one rewrite, None where no open pass has a place for it."""
+def _rewrite(
+    name: str, kinds: Sequence[OpportunityKind], evidence: Evidence, passes: Sequence[Pass]
+) -> Recommendation | None:
+    """The recommendation of one rewrite, None where no open pass has a place for it that pays."""
     spots: dict[Mode, list[Opportunity]] = {
-        p.profile.mode: [o for o in opportunities_in(p.profile.mode, evidence) if o.kind is kind]
+        p.profile.mode: [o for o in opportunities_in(p.profile.mode, evidence) if o.kind in kinds]
         for p in passes
         if p.open
     }
-    usable = [p for p in passes if spots.get(p.profile.mode)]
+    usable = [p for p in passes if spots.get(p.profile.mode) and not _saves_nothing(p, kinds)]
     if not usable:
         return None
     found = list(dict.fromkeys(o for p in usable for o in spots[p.profile.mode]))
-    low, high = _predicted(passes, usable, lambda p, case: p.saved_by((kind,), case) or (0.0, 0.0))
+    low, high = _predicted(passes, usable, lambda p, case: p.saved_by(kinds, case) or (0.0, 0.0))
     spotted = "; ".join(f"line {o.line}: {o.what}" for o in found)
     unmeasured = "" if evidence.is_measured else f" {UNMEASURED[0].upper()}{UNMEASURED[1:]}."
     return Recommendation(
@@ -197,6 +226,12 @@ def _rewrite(name: str, kind: OpportunityKind, evidence: Evidence, passes: Seque
         predicted_high=high,
         lines=tuple(sorted({o.line for o in found})),
     )
+
+
+def _saves_nothing(of: Pass, kinds: Sequence[OpportunityKind]) -> bool:
+    """Whether it is tried only where it is priced, and was priced at calls of the pass, at none above 0."""
+    saved = [found for case in of.at if (found := of.saved_by(kinds, case)) is not None]
+    return ONLY_WHERE_PRICED.issuperset(kinds) and bool(saved) and all(high <= 0 for _, high in saved)
 
 
 def _tunable(evidence: Evidence, of: Pass) -> list[Knob]:

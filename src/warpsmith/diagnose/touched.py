@@ -17,10 +17,12 @@ from warpsmith.diagnose.places import Site, sites
 from warpsmith.diagnose.price_rules import (
     ARITHMETIC_OF_HEADROOM,
     FILL_OF_CEILING,
+    GROUPS_OF_TIME,
     HINTS_OF_TIME,
     INVARIANT_OF_TIME,
     OUTPUT_OF_BYTES,
     PIPELINE_OF_TIME,
+    SPECIALIZED_OF_TIME,
     UNCOALESCED_OF_HEADROOM,
     block_of,
     times_more,
@@ -41,6 +43,9 @@ _BY_KIND: dict[OpportunityKind, Share] = {
     OpportunityKind.WIDE_ARITHMETIC: (ARITHMETIC_OF_HEADROOM, "arithmetic"),
     OpportunityKind.LOOP_INVARIANT_LOAD: (INVARIANT_OF_TIME, "what is loaded again comes from a cache"),
     OpportunityKind.STREAM_ONCE: (HINTS_OF_TIME, "which bytes a cache keeps"),
+    OpportunityKind.UNGROUPED_TILES: (GROUPS_OF_TIME, "which operands L2 still holds"),
+    OpportunityKind.UNSPECIALIZED_LOOP: (SPECIALIZED_OF_TIME, "which warps load and which multiply"),
+    OpportunityKind.UNSPECIALIZED_TMA_LOOP: (SPECIALIZED_OF_TIME, "which warps load and which multiply"),
 }
 
 

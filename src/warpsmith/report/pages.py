@@ -33,6 +33,8 @@ from warpsmith.report.rejection import rejection_of
 from warpsmith.report.roofline_panels import roofline_panels
 from warpsmith.report.templates import render
 from warpsmith.report.webpage import render_html
+from warpsmith.search.strategies import BRIEFS
+from warpsmith.search.strategies.signs import speaking
 
 __all__ = ["render_comparison", "render_html", "render_profile", "render_report", "render_variant_notes"]
 
@@ -81,6 +83,7 @@ def render_profile(profile: Profile) -> str:
         "jit_functions": audit_view.jit_function_lines(profile.audit),
         "knobs": audit_view.knobs_of_the_source(profile.audit),
         "patterns": audit_view.patterns_by_kind(profile.audit),
+        "techniques": speaking(profile, BRIEFS.values()),
         "device_rows": device_view.device_rows(profile),
     }
     return render("profile.md.j2", values)

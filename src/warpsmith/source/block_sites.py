@@ -1,4 +1,7 @@
-"""Blocks of one launch, and the stages of a loop in its kernel: how each is set. `blocks` tells whether one covers."""
+"""Blocks of one launch, and what says how its kernel's loops, loads and order of tiles are compiled: how each is set.
+
+`blocks` tells whether a block covers.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +38,15 @@ def _names(launch: Launch) -> list[str]:
         names = [p for p in launch.jit.parameters if p in launch.jit.constexprs]
     else:
         names = [k.arg for k in launch.call.keywords if k.arg is not None]
-    stages = launch.jit.loop_stages if launch.jit is not None else frozenset()
-    return [n for n in names if n in stages or ("BLOCK" in n.upper() and not _NOT_A_BLOCK.search(n))]
+    options = launch.jit.compiled_by if launch.jit is not None else {}
+    return [n for n in names if n in options or ("BLOCK" in n.upper() and not _NOT_A_BLOCK.search(n))]
 
 
 def _block(reading: Reading, launch: Launch, name: str, configs: Configs | None) -> Site:
     jit = launch.jit
-    is_stages = jit is not None and name in jit.loop_stages
-    kind = KnobKind.LOOP_STAGES if is_stages else KnobKind.BLOCK_TILING
+    kind = jit.compiled_by.get(name, KnobKind.BLOCK_TILING) if jit is not None else KnobKind.BLOCK_TILING
     site, expression = _site(reading, launch, name, kind, configs)
-    return site if is_stages else _of_its_kind(reading, site, expression)
+    return site if kind is not KnobKind.BLOCK_TILING else _of_its_kind(reading, site, expression)
 
 
 def _site(
@@ -77,7 +79,7 @@ def _not_given(reading: Reading, launch: Launch, name: str, kind: KnobKind) -> S
     if not (isinstance(default, ast.Constant) and type(default.value) is int):
         return refused_site(launch, name, kind, set_there, "the launch does not give it")
     again = [n for n in ast.walk(launch.scope) if isinstance(n, ast.Constant) and n.value == default.value]
-    if kind is not KnobKind.LOOP_STAGES and (numbers := [n for n in again if type(n.value) is int]):
+    if kind is KnobKind.BLOCK_TILING and (numbers := [n for n in again if type(n.value) is int]):
         why = f"the kernel's own {told} also stands in line {numbers[0].lineno}, and may depend on it"
         return refused_site(launch, name, kind, set_there, why)
     spot = Spot(Place.KEYWORD, launch.line)

@@ -17,11 +17,12 @@ from warpsmith.source.call_layout import append_argument, drop_argument, fitted,
 from warpsmith.source.layout import (
     LINE_LENGTH,
     after_imports_index,
+    led_by,
     statements,
     with_import,
     without_import,
 )
-from warpsmith.source.parameter_layout import with_parameter
+from warpsmith.source.parameter_layout import fitted_parameters, with_parameter
 
 #: (first line, column, last line, column), lines from 1, columns in characters.
 Span = tuple[int, int, int, int]
@@ -42,7 +43,7 @@ class Edits:
     replaced: dict[Span, str] = field(default_factory=dict)
     arguments: dict[Span, list[str]] = field(default_factory=dict)
     dropped_arguments: set[Span] = field(default_factory=set)
-    parameters: dict[int, str] = field(default_factory=dict)
+    parameters: dict[int, list[str]] = field(default_factory=dict)
     removed: set[int] = field(default_factory=set)
     comments: dict[int, str] = field(default_factory=dict)
     after_imports: list[str] = field(default_factory=list)
@@ -52,6 +53,8 @@ class Edits:
     #: whether a statement that passes the line's end is broken, and one that need not be broken is joined
     fits: bool = False
     joins: bool = False
+    #: whether what is added before a statement takes over the blank lines above it
+    leads: bool = False
 
     def add_after(self, statement: ast.stmt, code: str) -> None:
         _add(self.after, statement.lineno, code)
@@ -81,7 +84,7 @@ class Edits:
 
     def add_parameter(self, function: ast.FunctionDef, code: str) -> None:
         """A further, last parameter, such as "STAGES: tl.constexpr = 1"."""
-        self.parameters[function.lineno] = code
+        _add(self.parameters, function.lineno, code)
 
     def remove(self, statement: ast.stmt) -> None:
         """With the comments and blank lines above it."""
@@ -244,7 +247,7 @@ class _Editor(cst.CSTTransformer):
         ):
             updated = fitted(updated, self._range(original).start.column, join=self.edits.joins)
         if isinstance(updated, cst.FunctionDef):
-            updated = self._function(line, updated)
+            updated = self._function(line, updated, self._range(original).start.column)
         if line in self.edits.removed:
             self._met(line)
             return cst.RemoveFromParent()
@@ -259,12 +262,18 @@ class _Editor(cst.CSTTransformer):
         for _ in filter(None, (before, after)):
             self._met(line)
         assert isinstance(updated, cst.BaseStatement)
-        return cst.FlattenSentinel([*statements(before or ()), updated, *statements(after or ())])
+        first = statements(before or ())
+        if first and self.edits.leads:
+            first[0], updated = led_by(first[0], updated)
+        return cst.FlattenSentinel([*first, updated, *statements(after or ())])
 
-    def _function(self, line: int, function: cst.FunctionDef) -> cst.FunctionDef:
+    def _function(self, line: int, function: cst.FunctionDef, column: int) -> cst.FunctionDef:
         if line in self.edits.parameters:
             self._met(line)
-            function = with_parameter(function, self.edits.parameters[line])
+            for code in self.edits.parameters[line]:
+                function = with_parameter(function, code)
+            if self.edits.fits:
+                function = fitted_parameters(function, column)
         if line in self.edits.entry and isinstance(function.body, cst.IndentedBlock):
             self._met(line)
             start = 1 if function.get_docstring() is not None else 0

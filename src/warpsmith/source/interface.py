@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Reading
-from warpsmith.source.syntax import FunctionNode, assignments
+from warpsmith.source.syntax import FunctionNode, assignments, is_name
 
 #: A line and what is wrong with it.
 Finding = tuple[int, str]
@@ -71,7 +72,8 @@ def _signature(function: FunctionNode) -> str:
 def _changed_kernels(before: Reading, after: Reading) -> Iterator[Finding]:
     """Kernels that the original launches, or that are public, keep name and parameters.
 
-    Constexprs with a default may be added last.
+    Constexprs with a default may be added last, and numbers with one that every launch here gives: who launches the
+    kernel elsewhere finds it as it was.
     """
     entries = {launch.jit_name for launch in before.launches if launch.jit is not None}
     entries |= {name for name in before.jits if not name.startswith("_")}
@@ -83,5 +85,29 @@ def _changed_kernels(before: Reading, after: Reading) -> Iterator[Finding]:
         kept, added = new.parameters[: len(old.parameters)], new.parameters[len(old.parameters) :]
         if kept != old.parameters:
             yield new.node.lineno, f"the entry kernel {name} has other parameters: {', '.join(new.parameters)}"
-        elif not all(parameter in new.constexprs and parameter in new.defaults for parameter in added):
-            yield new.node.lineno, f"the entry kernel {name} has new parameters that are no constexprs with a default"
+        elif not all(_may_be_left_out(new, parameter) for parameter in added):
+            what = "has new parameters that are no constexprs with a default, nor numbers with one"
+            yield new.node.lineno, f"the entry kernel {name} {what}"
+        else:
+            numbers = [parameter for parameter in added if parameter not in new.constexprs]
+            yield from _left_out(after, new, numbers)
+
+
+def _may_be_left_out(jit: Jit, parameter: str) -> bool:
+    default = jit.defaults.get(parameter)
+    is_number = isinstance(default, ast.Constant) and type(default.value) in (int, float)
+    return is_number or (default is not None and parameter in jit.constexprs)
+
+
+def _left_out(after: Reading, jit: Jit, numbers: list[str]) -> Iterator[Finding]:
+    """Uses of a kernel that do not give these parameters. torch.compile passes no default of a number on."""
+    launches = [launch for launch in after.launches if launch.jit_name == jit.name]
+    launched = {node for launch in launches for node in ast.walk(launch.call.func)}
+    for launch in launches:
+        for number in numbers:
+            if launch.argument(number) is None:
+                yield launch.line, f"the launch of {jit.name} does not give {number}, which the original lacks"
+    for node in ast.walk(after.source.tree):
+        if numbers and is_name(node, jit.name) and node not in launched:
+            line = getattr(node, "lineno", jit.node.lineno)
+            yield line, f"{jit.name} is used other than in a launch, and has a new parameter, {numbers[0]}"

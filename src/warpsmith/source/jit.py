@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from warpsmith.contracts.audit import JitFunction, Tier
+from warpsmith.contracts.audit import JitFunction, KnobKind, Tier
 from warpsmith.source.syntax import Source, defaults_of, dotted, last_name, walk_scope
 
 REDUCTIONS = frozenset({"sum", "max", "min", "argmax", "argmin", "reduce", "xor_sum", "reduce_or"})
@@ -60,6 +60,41 @@ class Jit:
             if keyword.arg == "num_stages" and isinstance(keyword.value, ast.Name)
         )
         return frozenset(name for name in stages if name in self.constexprs)
+
+    @property
+    def tile_groups(self) -> frozenset[str]:
+        """Constexprs that are the size of a group in `tl.swizzle2d`."""
+        calls = operations(self.node, frozenset({"swizzle2d"}))
+        sizes = (call.args[4] for call in calls if len(call.args) == 5)
+        return frozenset(size.id for size in sizes if isinstance(size, ast.Name) and size.id in self.constexprs)
+
+    @property
+    def compiled_by(self) -> dict[str, KnobKind]:
+        """Constexprs that only say how loops, loads and the order of tiles are compiled, and of what they decide."""
+        found = dict.fromkeys(self.loop_stages, KnobKind.LOOP_STAGES)
+        found |= dict.fromkeys(self.tile_groups, KnobKind.TILE_GROUP)
+        for call in operations(self.node, frozenset({"range"})):
+            found |= {n: KnobKind.WARP_SPECIALIZE for n in _named(call, "warp_specialize") if self._is_off(n)}
+        for call in operations(self.node, LOADS):
+            found |= {n: KnobKind.PAST_L1 for n in _past_l1(call) if self._is_off(n)}
+        return found
+
+    def _is_off(self, name: str) -> bool:
+        """Whether it is a constexpr that is 0 by default."""
+        default = self.defaults.get(name)
+        off = isinstance(default, ast.Constant) and type(default.value) is int and default.value == 0
+        return name in self.constexprs and off
+
+
+def _past_l1(call: ast.Call) -> list[str]:
+    """The name in `cache_modifier=".cg" if NAME else ""`."""
+    chosen = [k.value for k in call.keywords if k.arg == "cache_modifier" and isinstance(k.value, ast.IfExp)]
+    values = [(c.test, ast.unparse(c.body), ast.unparse(c.orelse)) for c in chosen]
+    return [test.id for test, on, off in values if isinstance(test, ast.Name) and (on, off) == ("'.cg'", "''")]
+
+
+def _named(call: ast.Call, argument: str) -> list[str]:
+    return [k.value.id for k in call.keywords if k.arg == argument and isinstance(k.value, ast.Name)]
 
 
 def jit_functions(source: Source) -> dict[str, Jit]:

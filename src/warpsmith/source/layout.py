@@ -22,6 +22,14 @@ def statements(code: Sequence[str]) -> list[cst.BaseStatement]:
     return found
 
 
+def led_by(new: cst.BaseStatement, old: cst.BaseStatement) -> tuple[cst.BaseStatement, cst.BaseStatement]:
+    """A statement put before another one, with the blank lines above that; its comments stay with it."""
+    lines = list(getattr(old, "leading_lines", ()))
+    count = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
+    led = new.with_changes(leading_lines=[*lines[:count], *getattr(new, "leading_lines", ())])
+    return led, old.with_changes(leading_lines=lines[count:])
+
+
 def after_imports_index(body: Sequence[cst.BaseStatement]) -> int:
     """Where a module's code starts: after the imports above its first function or class, else its docstring."""
     index = 0

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from warpsmith.contracts.audit import KnobKind, KnobOrigin, Opportunity, OpportunityKind
 from warpsmith.source.call_paths import CallPaths
+from warpsmith.source.cheap_functions import cheap_functions
+from warpsmith.source.dot_precision import dot_precision
 from warpsmith.source.host_copies import host_copies
 from warpsmith.source.host_waits import host_waits
 from warpsmith.source.initialisation import needless_initialisations
@@ -14,10 +16,13 @@ from warpsmith.source.jit import LOADS, Jit, has_dot, operation, operations, red
 from warpsmith.source.knobs import Site
 from warpsmith.source.launches import Reading
 from warpsmith.source.performance_notes import performance_notes
+from warpsmith.source.product_loops import unspecialized
 from warpsmith.source.redundant_loads import loop_invariant_loads, repeated_passes
+from warpsmith.source.row_programs import one_row_a_program
 from warpsmith.source.short_rows import short_rows
 from warpsmith.source.streams import streams
 from warpsmith.source.syntax import lines_told, walk_scope
+from warpsmith.source.tile_order import ungrouped_tiles
 from warpsmith.source.uncoalesced import uncoalesced
 from warpsmith.source.wide_arithmetic import wide_in_kernel, wide_on_host
 
@@ -34,7 +39,6 @@ def _in_order(found: Iterable[Opportunity]) -> list[Opportunity]:
 def _for_people(reading: Reading, sites: Sequence[Site], paths: CallPaths) -> Iterator[Opportunity]:
     for jit in reading.jits.values():
         yield from uncoalesced(reading, jit)
-        yield from loop_invariant_loads(reading, jit)
         yield from repeated_passes(reading, jit)
         yield from wide_in_kernel(reading, jit)
     yield from wide_on_host(paths)
@@ -49,8 +53,14 @@ def _for_strategies(reading: Reading, sites: Sequence[Site]) -> list[Opportunity
         *_needless(reading),
         *(o for jit in reading.jits.values() for o in _streamed(reading, jit)),
         *(o for jit in reading.jits.values() for o in _unpipelined(jit)),
+        *(o for jit in reading.jits.values() for o in loop_invariant_loads(reading, jit)),
+        *(o for jit in reading.jits.values() for o in ungrouped_tiles(reading, jit)),
         *_one_program_per_sm(reading, sites),
         *_stepped_warps(sites),
+        *(o for jit in reading.jits.values() for o in one_row_a_program(reading, jit)),
+        *cheap_functions(reading),
+        *(o for jit in reading.jits.values() for o in dot_precision(reading, jit)),
+        *(o for jit in reading.jits.values() for o in unspecialized(reading, jit)),
     ]
 
 

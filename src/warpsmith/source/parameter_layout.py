@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from warpsmith.source.layout import LINE_LENGTH
+
 
 def with_parameter(function: cst.FunctionDef, code: str) -> cst.FunctionDef:
     """A last positional parameter, laid out as the ones before it."""
@@ -22,6 +24,24 @@ def with_parameter(function: cst.FunctionDef, code: str) -> cst.FunctionDef:
             added = added.with_changes(comma=_without_comment(last.comma))
         parameters[-1] = last.with_changes(comma=between, whitespace_after_param=cst.SimpleWhitespace(""))
     return function.with_changes(params=function.params.with_changes(params=[*parameters, added]))
+
+
+def fitted_parameters(function: cst.FunctionDef, column: int) -> cst.FunctionDef:
+    """The function with its parameters, where they share a line that is too long, on a line each."""
+    header = cst.Module(body=[]).code_for_node(
+        function.with_changes(decorators=(), leading_lines=(), lines_after_decorators=())
+    )
+    line = header.partition("\n")[0]
+    parameters = function.params.params
+    if column + len(line) <= LINE_LENGTH or not line.rstrip().endswith(":") or not parameters:
+        return function
+    inner = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace("    "))
+    closing = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(""))
+    spread = [
+        each.with_changes(comma=cst.Comma(whitespace_after=closing if each is parameters[-1] else inner))
+        for each in parameters
+    ]
+    return function.with_changes(params=function.params.with_changes(params=spread), whitespace_before_params=inner)
 
 
 def _first_line(last: cst.Param) -> cst.TrailingWhitespace:

@@ -20,6 +20,21 @@ _LONGEST_ADDRESS = 400
 
 def loop_invariant_loads(reading: Reading, jit: Jit) -> Iterator[Opportunity]:
     """Loads whose address and mask are the same in every pass of a loop that Triton does not take them out of."""
+    for access, loop in invariant_loads(reading, jit):
+        yield Opportunity(
+            kind=OpportunityKind.LOOP_INVARIANT_LOAD,
+            function=jit.name,
+            line=access.call.lineno,
+            what=f"{access.pointer} is loaded in every pass of the loop in line {loop.lineno}, and neither "
+            "address nor mask changes in it",
+            # Seen in the TTGIR that Triton 3.7.1 writes for such loops, with and without a store.
+            why="Triton takes a load out of a loop only if it is a for loop that writes no memory, so every pass "
+            "waits for the same data again",
+        )
+
+
+def invariant_loads(reading: Reading, jit: Jit) -> Iterator[tuple[Access, Loop]]:
+    """Each of them with the outermost such loop."""
     addresses = reading.addresses(jit)
     change: dict[Loop, set[str]] = {}
     for access in addresses.accesses():
@@ -34,16 +49,7 @@ def loop_invariant_loads(reading: Reading, jit: Jit) -> Iterator[Opportunity]:
             if isinstance(loop, ast.While) or writes_memory(loop):
                 outermost = loop
         if outermost is not None:
-            yield Opportunity(
-                kind=OpportunityKind.LOOP_INVARIANT_LOAD,
-                function=jit.name,
-                line=access.call.lineno,
-                what=f"{access.pointer} is loaded in every pass of the loop in line {outermost.lineno}, and neither "
-                "address nor mask changes in it",
-                # Seen in the TTGIR that Triton 3.7.1 writes for such loops, with and without a store.
-                why="Triton takes a load out of a loop only if it is a for loop that writes no memory, so every pass "
-                "waits for the same data again",
-            )
+            yield access, outermost
 
 
 def _is_invariant(source: Source, addresses: Addresses, access: Access, loop: Loop, names: set[str]) -> bool:

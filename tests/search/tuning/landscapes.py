@@ -98,7 +98,7 @@ class Landscape:
                 host_function="host",
                 line=1,
                 grid=(self.programs(case, values),),
-                constexprs={n: v for n, v in values.items() if "BLOCK" in n or n == "LOOP_STAGES"},
+                constexprs={n: v for n, v in values.items() if "BLOCK" in n or n in ("LOOP_STAGES", "GROUP_TILES")},
                 host_integers={n.lower(): v for n, v in values.items()},
                 host_tensors={},
                 compiled=CompiledFacts(

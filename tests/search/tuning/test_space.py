@@ -39,6 +39,7 @@ def values_of(added: Knob, landscape: Landscape | None = None, **own: int) -> tu
         ("num_warps", KnobKind.NUM_WARPS, 8, (1, 2, 4, 8, 16, 32)),
         ("num_stages", KnobKind.NUM_STAGES, 7, (1, 2, 3, 4, 5, 7)),
         ("LOOP_STAGES", KnobKind.LOOP_STAGES, 1, (1, 2, 3, 4)),
+        ("GROUP_TILES", KnobKind.TILE_GROUP, 1, (1, 2, 4, 8, 16)),
         ("programs_per_sm", KnobKind.PROGRAMS_PER_SM, 1, (1, 2, 4, 8, 16)),
         ("PROGRAMS", KnobKind.PROGRAMS, 1000, (132, 264, 528, 1000, 1056, 2112)),
         ("BLOCK_T", KnobKind.BLOCK_TILING, 64, (8, 16, 32, 64, 128, 256, 512)),

@@ -5,7 +5,7 @@ A technique that needs thought has a card with a brief in place of a rewrite: it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
@@ -33,7 +33,7 @@ class Card:
     `name` is what profiles and notes call it. `applies` says what profile and audit must show, `hypothesis` why it
     should then be faster, `expected` what it should bring and where that figure comes from, `risk` what can go wrong
     and what would show it. `takes_up` are the opportunities that it is an answer to. `brief` is for whoever writes it,
-    None where it is automatic.
+    None where it is automatic; `signs` tell then what else of a profile speaks for it, a line each.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Card:
     searches_settings: bool = False
     layer: Layer = Layer.GENERAL
     brief: str | None = None
+    signs: Callable[[Profile], tuple[str, ...]] | None = None
 
 
 class Inapplicable(Exception):

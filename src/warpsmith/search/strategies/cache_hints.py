@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import OpportunityKind
-from warpsmith.search.strategies.alternatives import best_alternative
+from warpsmith.search.strategies.alternatives import best_alternative, pays, told
 from warpsmith.search.strategies.base import Card, Ground, Inapplicable, Proposal
 from warpsmith.search.strategies.settings import launched_in, passes_with_headroom
 from warpsmith.source.rewrites import NotApplicable, add_eviction_policy
@@ -48,11 +48,11 @@ class CacheHints:
             except ValueError as reason:
                 learnings.append(str(reason))
                 continue
-            if speedups[best] > 1:
+            if pays(speedups[best]):
                 source = alternatives[best]
                 changes.append(f"{best.removeprefix('hints_')}: eviction policies on streamed and reused accesses")
             else:
-                learnings.append(f"eviction policies bring nothing in {mode.value}: {speedups[best]:.3f}×")
+                learnings.append(f"eviction policies bring nothing in {mode.value}: {told(speedups[best])}")
         if not changes:
             raise Inapplicable("; ".join(learnings) or "no access is streamed once")
         return Proposal(source=source, changes=tuple(changes), learnings=tuple(learnings))

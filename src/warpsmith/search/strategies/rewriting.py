@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from warpsmith.contracts.audit import Opportunity
 from warpsmith.contracts.case import Mode
-from warpsmith.search.strategies.alternatives import best_alternative
+from warpsmith.search.strategies.alternatives import best_alternative, pays, told
 from warpsmith.search.strategies.base import Card, Ground, Inapplicable, Proposal
 from warpsmith.search.strategies.settings import launched_in, passes_with_headroom
 from warpsmith.source.rewrites import NotApplicable
@@ -17,7 +17,7 @@ from warpsmith.source.rewrites import NotApplicable
 class Rewriting:
     """`rewrite` is pure: it changes a source at one opportunity, found by its function and words, as earlier rewrites
     may have moved its line, and raises NotApplicable where there is nothing to change. `nothing` is said where the
-    audit found no place.
+    audit found no place in a pass with headroom.
     """
 
     card: Card
@@ -27,14 +27,19 @@ class Rewriting:
     def propose(self, ground: Ground) -> Proposal:
         """Raises Inapplicable where there is no place, or none where it pays; WorkerError."""
         source, changes, learnings = ground.source, list[str](), list[str]()
+        found = False
         for mode in passes_with_headroom(ground, learnings):
             for function in sorted(launched_in(ground, mode)):
-                rewritten, told = self._rewritten(source, self._places(ground, function), learnings)
-                if told and self._pays(ground, source, rewritten, (mode, function), learnings):
+                places = self._places(ground, function)
+                found = found or bool(places)
+                rewritten, changed = self._rewritten(source, places, learnings)
+                if changed and self._pays(ground, source, rewritten, (mode, function), learnings):
                     source = rewritten
-                    changes += told
+                    changes += changed
+        if not found:
+            learnings.append(self.nothing)
         if not changes:
-            raise Inapplicable("; ".join(dict.fromkeys(learnings)) or self.nothing)
+            raise Inapplicable("; ".join(dict.fromkeys(learnings)))
         return Proposal(source=source, changes=tuple(changes), learnings=tuple(dict.fromkeys(learnings)))
 
     def _places(self, ground: Ground, function: str) -> list[Opportunity]:
@@ -45,7 +50,7 @@ class Rewriting:
         self, source: str, places: Iterable[Opportunity], learnings: list[str]
     ) -> tuple[str, tuple[str, ...]]:
         """The source with all these places rewritten, and what was changed; the same source where none can be."""
-        told: list[str] = []
+        changed: list[str] = []
         for place in places:
             try:
                 rewritten = self.rewrite(source, place)
@@ -54,8 +59,8 @@ class Rewriting:
                 continue
             if rewritten != source:
                 source = rewritten
-                told.append(f"line {place.line}, {place.function}: {place.what}")
-        return source, tuple(told)
+                changed.append(f"line {place.line}, {place.function}: {place.what}")
+        return source, tuple(changed)
 
     def _pays(self, ground: Ground, source: str, rewritten: str, where: tuple[Mode, str], learnings: list[str]) -> bool:
         mode, function = where
@@ -65,6 +70,7 @@ class Rewriting:
         except ValueError as reason:
             learnings.append(f"{function}: {reason}")
             return False
-        if speedups[name] <= 1:
-            learnings.append(f"{self.card.name} brings nothing to {function} in {mode.value}: {speedups[name]:.3f}×")
-        return speedups[name] > 1
+        speedup = speedups[name]
+        if not pays(speedup):
+            learnings.append(f"{self.card.name} brings nothing to {function} in {mode.value}: {told(speedup)}")
+        return pays(speedup)

@@ -20,7 +20,10 @@ BY_KIND: dict[KnobKind, tuple[int, ...]] = {
     KnobKind.NUM_WARPS: (1, 2, 4, 8, 16, 32),
     KnobKind.NUM_STAGES: (1, 2, 3, 4, 5),
     KnobKind.LOOP_STAGES: (1, 2, 3, 4),
+    KnobKind.TILE_GROUP: (1, 2, 4, 8, 16),
     KnobKind.PROGRAMS_PER_SM: (1, 2, 4, 8, 16),
+    KnobKind.WARP_SPECIALIZE: (0, 1),
+    KnobKind.PAST_L1: (0, 1),
 }
 #: Chosen, as programs a SM.
 _PROGRAMS_A_SM = (1, 2, 4, 8, 16)

@@ -8,6 +8,7 @@ from warpsmith.source.editing import Edits, NotApplicable
 from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Reading, read
 from warpsmith.source.opportunities import unpipelined_loops
+from warpsmith.source.rewrites.switches import jit_with_room, language_name
 
 STAGES_PARAMETER = "LOOP_STAGES"
 
@@ -19,44 +20,28 @@ def parametrise_loop_stages(source: str, jit_function: str) -> str:
     where there is no such loop, or the parameter's name is taken.
     """
     reading = read(source)
-    jit = _jit(reading, jit_function)
-    if STAGES_PARAMETER in jit.parameters or jit.node.args.vararg or jit.node.args.kwonlyargs:
-        raise NotApplicable(f"{jit_function} has no room for a last parameter {STAGES_PARAMETER}")
+    jit = jit_with_room(reading, jit_function, STAGES_PARAMETER)
     edits = Edits(source)
     language = _name_stages(edits, reading, jit)
     edits.add_parameter(jit.node, f"{STAGES_PARAMETER}: {language}.constexpr = 1")
     return edits.apply()
 
 
-def _jit(reading: Reading, name: str) -> Jit:
-    if name not in reading.jits:
-        raise NotApplicable(f"{name} is no jit function of this source")
-    return reading.jits[name]
-
-
 def _name_stages(edits: Edits, reading: Reading, jit: Jit) -> str:
     """Edits every loop, and says by which name triton.language goes."""
-    language = _language(reading.source.tree)
+    language = language_name(reading.source.tree)
     loops = unpipelined_loops(jit)
     if not loops:
         raise NotApplicable(f"{jit.name} has no loop over global loads that names no stages")
     for loop in loops:
-        call = loop.iter
-        assert isinstance(call, ast.Call)
-        edits.add_argument(call, f"num_stages={STAGES_PARAMETER}")
-        if isinstance(call.func, ast.Name) and call.func.id == "range":
-            edits.replace(call.func, f"{language}.range")
+        name_in_range(edits, loop, f"num_stages={STAGES_PARAMETER}", language)
     return language
 
 
-def _language(tree: ast.Module) -> str:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name == "triton.language" and alias.asname:
-                    return alias.asname
-        elif isinstance(node, ast.ImportFrom) and node.module == "triton":
-            for alias in node.names:
-                if alias.name == "language":
-                    return alias.asname or alias.name
-    raise NotApplicable("the source does not import triton.language by a name")
+def name_in_range(edits: Edits, loop: ast.For, argument: str, language: str) -> None:
+    """Gives a loop's range a further argument, which only Triton's own range takes."""
+    call = loop.iter
+    assert isinstance(call, ast.Call)
+    edits.add_argument(call, argument)
+    if isinstance(call.func, ast.Name) and call.func.id == "range":
+        edits.replace(call.func, f"{language}.range")
