@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from warpsmith.source.autotune import add_configs
-from warpsmith.source.editing import NotApplicable
+from warpsmith.source.refusal import NotApplicable
 
 MODULE = """\
 import triton

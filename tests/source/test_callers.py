@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from warpsmith.source.editing import NotApplicable
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.scan import scan
 from warpsmith.source.table import Band, SettingsTable, without_tables, write_table
 from warpsmith.source.tunable import make_tunable

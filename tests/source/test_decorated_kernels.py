@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from warpsmith.contracts.audit import KnobKind, KnobOrigin
-from warpsmith.source.editing import NotApplicable
 from warpsmith.source.knobs import sites
 from warpsmith.source.launches import read
 from warpsmith.source.overrides import beside_host_code
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.scan import scan
 from warpsmith.source.tunable import make_tunable
 

@@ -9,7 +9,8 @@ import pytest
 from warpsmith.contracts.audit import KnobKind, KnobOrigin
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.report.audit_view import knobs_of_the_source
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.scan import scan
 from warpsmith.source.table import Band, SettingsTable, write_table
 from warpsmith.source.tunable import make_tunable

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from warpsmith.source.editing import NotApplicable
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.scan import scan
 from warpsmith.source.table import Band, SettingsTable, write_table
 

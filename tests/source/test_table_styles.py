@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from warpsmith.source.editing import NotApplicable
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.scan import scan
 from warpsmith.source.syntax import equal_syntax_tree
 from warpsmith.source.table import Band, SettingsTable, without_settings, without_tables, write_table

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from warpsmith.contracts.audit import KnobKind, KnobOrigin
-from warpsmith.source.editing import NotApplicable
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.scan import scan
 from warpsmith.source.table import Band, SettingsTable, write_table
 from warpsmith.source.tunable import make_tunable

@@ -15,9 +15,10 @@ from warpsmith.source.configs import (
     is_written_out,
     why_not_added_to,
 )
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.launches import read
 from warpsmith.source.layout import LINE_LENGTH
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.syntax import Source, assignments, walk_scope
 
 _WHY = "# measured to be faster on some shapes"

@@ -23,13 +23,10 @@ from warpsmith.source.layout import (
     without_import,
 )
 from warpsmith.source.parameter_layout import fitted_parameters, with_parameter
+from warpsmith.source.refusal import NotApplicable
 
 #: (first line, column, last line, column), lines from 1, columns in characters.
 Span = tuple[int, int, int, int]
-
-
-class NotApplicable(Exception):
-    """There is nothing to change, or no place where the change could stand. The message says which."""
 
 
 @dataclass

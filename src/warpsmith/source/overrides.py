@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable
 from typing import Protocol
 
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.places import Place
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.sites import Site
 
 

@@ -9,10 +9,10 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpsmith.source.editing import NotApplicable
 from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.places import reaching_assignment
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.syntax import assignments, is_name, names_read, parameters_of, walk_scope
 
 #: Calls that an expression may make to be written a second time: they only ask.

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
-from warpsmith.source.editing import NotApplicable
 from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Reading
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.row_launches import RowLaunch, is_free, row_launches, rows_parameter
 from warpsmith.source.row_values import RowKernel
 from warpsmith.source.row_walk import Walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from warpsmith.source.editing import NotApplicable
+from warpsmith.source.refusal import NotApplicable
 
 _POLICIES = frozenset({"cache_modifier", "eviction_policy", "volatile"})
 

@@ -13,10 +13,11 @@ from pydantic import Field, model_validator
 
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.base import Contract
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.knobs import sites
 from warpsmith.source.launches import Reading, read
 from warpsmith.source.overrides import beside_host_code, chosen
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.table_forms import form_with, with_form
 from warpsmith.source.table_host import LookUp, override
 from warpsmith.source.table_owned import (

@@ -9,11 +9,12 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.knobs import Site
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.overrides import Wording, add_override, assignment
 from warpsmith.source.places import Place, reaching_assignment
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.syntax import FunctionNode, Scope, assigns, names_read, parameters_of, parse, walk_scope
 from warpsmith.source.table_text import Form, FromTable, fitted, look_up_call, options_code
 

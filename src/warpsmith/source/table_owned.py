@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable
 from functools import cache
 
-from warpsmith.source.editing import NotApplicable
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.syntax import FunctionNode, Source, is_name, walk_scope
 from warpsmith.source.table_text import GPU_KEY, LOOK_UP, TABLE_TYPE, Form, Ranges, look_up_code
 

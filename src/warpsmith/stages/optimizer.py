@@ -23,8 +23,8 @@ from warpsmith.search.bench import Bench
 from warpsmith.search.strategies import CATALOGUE
 from warpsmith.search.strategies.base import Card, Ground, Inapplicable, Proposal
 from warpsmith.search.strategies.settings import SettingsSweep
-from warpsmith.source.editing import NotApplicable
 from warpsmith.source.encoding import encoded
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.scan import scan
 from warpsmith.stages.aiming import bench_in_regime, original_target
 from warpsmith.stages.checkpoints import OPTIMIZED, expect_source_unchanged

@@ -1,6 +1,6 @@
 """Rewrites that need no judgement: each is pure, does nothing the second time, and says why where it cannot apply."""
 
-from warpsmith.source.editing import NotApplicable
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.rewrites.allocation import allocate_empty
 from warpsmith.source.rewrites.cheap_functions import use_cheap_functions
 from warpsmith.source.rewrites.dot_precision import multiply_as_loaded

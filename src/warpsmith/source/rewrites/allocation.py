@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.initialisation import needless_initialisations
 from warpsmith.source.launches import read
+from warpsmith.source.refusal import NotApplicable
 
 _EMPTY = {"zeros": "empty", "zeros_like": "empty_like", "new_zeros": "new_empty"}
 WHY = "# Not zeroed: every element is stored before it is read."

@@ -19,9 +19,10 @@ from warpsmith.source.cheap_functions import (
     launched_kernels,
     roots,
 )
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Reading, read
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.syntax import dotted, is_name, walk_scope
 from warpsmith.source.values import Values, reads
 

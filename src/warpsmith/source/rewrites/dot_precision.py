@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
 from warpsmith.source.dot_precision import other_types, widened_dots
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.launches import read
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.values import converted
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.launches import read
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.streams import streams
 
 

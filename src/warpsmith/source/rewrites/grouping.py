@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.launches import Reading, read
 from warpsmith.source.layout import LINE_LENGTH
 from warpsmith.source.program_places import NoTileOrder
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.rewrites.switches import jit_with_room, language_name
 from warpsmith.source.tile_order import TileOrder, tile_order
 

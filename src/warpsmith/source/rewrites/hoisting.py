@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.hoisting import Hoist, Unsure, hoist
 from warpsmith.source.launches import read
 from warpsmith.source.redundant_loads import invariant_loads
+from warpsmith.source.refusal import NotApplicable
 
 
 def hoist_invariant_load(source: str, opportunity: Opportunity) -> str:

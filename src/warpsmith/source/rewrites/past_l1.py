@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.launches import read
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.rewrites.switches import jit_with_switch, language_name
 from warpsmith.source.streams import streams
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Reading, read
 from warpsmith.source.opportunities import unpipelined_loops
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.rewrites.switches import jit_with_room, language_name
 
 STAGES_PARAMETER = "LOOP_STAGES"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.launches import read
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.row_launches import RowLaunch
 from warpsmith.source.row_programs import N_ROWS, ROWS, ROWS_PER_PROGRAM, RowPrograms, row_programs
 from warpsmith.source.syntax import Source

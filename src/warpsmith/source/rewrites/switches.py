@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from warpsmith.source.editing import NotApplicable
 from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Reading
+from warpsmith.source.refusal import NotApplicable
 
 
 def jit_with_room(reading: Reading, name: str, parameter: str) -> Jit:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from warpsmith.source.editing import Edits, NotApplicable
+from warpsmith.source.editing import Edits
 from warpsmith.source.launches import read
 from warpsmith.source.product_loops import is_by_descriptor, product_loops
+from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.rewrites.pipeline import name_in_range
 from warpsmith.source.rewrites.switches import jit_with_switch, language_name
 
