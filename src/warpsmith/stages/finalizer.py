@@ -27,9 +27,10 @@ from warpsmith.project.tests_gate import run_tests
 from warpsmith.source.admit import admit
 from warpsmith.source.encoding import decoded
 from warpsmith.source.syntax import equal_syntax_tree
-from warpsmith.stages.checkpoints import APPLYING, FINISHED, REVERTED, expect_own_winner, has_applied, require
+from warpsmith.stages.checkpoints import require
 from warpsmith.stages.confirmation import confirm
 from warpsmith.stages.guarding import expect_guarded
+from warpsmith.stages.in_place import APPLYING, FINISHED, REVERTED, expect_own_winner, has_applied
 from warpsmith.stages.reporting import Confirmation, write_report
 from warpsmith.stages.session import Session
 from warpsmith.workspace.documents import read_document, write_document
