@@ -162,9 +162,9 @@ class InterruptedRun:
         assert kept == sorted(kept, reverse=True), "an answer was not kept, and later ones were"
         return ended
 
-    def command(self, *arguments: str) -> Ended:
-        """Any command, uninterrupted."""
-        return self._command(arguments, NEVER, signal.SIGKILL, again=False, within_s=None)
+    def command(self, *arguments: str, at: At = NEVER) -> Ended:
+        """Any command, killed at an event or not at all."""
+        return self._command(arguments, at, signal.SIGKILL, again=False, within_s=None)
 
     def _command(
         self, arguments: tuple[str, ...], at: At, signal_number: int, *, again: bool, within_s: float | None

@@ -129,6 +129,21 @@ def test_killed_at_one_event_after_the_other_a_winner_that_fails_its_tests_is_ta
     assert searched.leftovers() == []
 
 
+def test_killed_at_one_event_after_the_other_a_winner_is_taken_back_by_command(new_search: NewRun) -> None:
+    run = new_search()
+    assert run.go_on().code == ExitCode.DONE
+    at = 1
+    while (ended := run.command("revert", run.kernel, at=("change", at))).code == -signal.SIGKILL:
+        run.check_production()
+        assert run.command("next", run.kernel).code == ExitCode.DONE
+        at += 1
+
+    assert (ended.code, run.production.read_bytes()) == (ExitCode.DONE, run.original)
+    assert at > 5 and run.leftovers() == []
+    assert read_document(run.workspace.final_result, FinalResult).taken_back_at is not None
+    run.check()
+
+
 def killed_at_every_event(run: InterruptedRun, first: int) -> Ended:
     """The end of a run that is killed at its change number `first`, then at the next one, until there is none."""
     at = first

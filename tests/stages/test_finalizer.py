@@ -102,7 +102,7 @@ def test_the_report_has_the_diff_the_confirmation_and_the_plots(optimized: Run) 
     optimized.finalize()
     page = optimized.workspace.report_page.read_text()
     assert f"--- a/{SOURCE}" in page and f"+++ b/{SOURCE}" in page
-    assert f"cp optimization/rms_norm/original_rms_norm.py {SOURCE}" in page
+    assert "## How to undo\n\n```bash\nwarpsmith revert rms_norm\n```" in page
     assert optimized.workspace.report_html.is_file()
     assert [path.suffix for path in optimized.workspace.plots.iterdir()].count(".png") >= 3
 

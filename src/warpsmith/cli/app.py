@@ -113,6 +113,14 @@ def finalize(kernel: Kernel, as_json: AsJson = False, quiet: Quiet = False) -> i
 
 
 @app.command()
+def revert(kernel: Kernel, as_json: AsJson = False) -> int:
+    """Put the original back, where the source file is exactly what finalize made of it."""
+    from warpsmith.cli.revert import revert
+
+    return revert(Path.cwd(), kernel, as_json=as_json)
+
+
+@app.command()
 def approve(
     kernel: Kernel,
     gate: Annotated[Gate | None, typer.Option(help="Which checkpoint; the one that is waiting, if not given.")] = None,

@@ -111,6 +111,17 @@ class FinalResult(Document):
     taken_back_at: str | None = None
 
 
+class TakenBack(Contract):
+    """What `warpsmith revert` did: the original lies in `source`. `was_back` says that it lay there already."""
+
+    kernel: str
+    run_id: str
+    source: str
+    winner: int | None
+    original_sha256: Sha256
+    was_back: bool
+
+
 class RunState(str, Enum):
     """Where a run stands. `waiting_*` need a person, `predicted` needs a GPU: it has a profile of nothing measured."""
 

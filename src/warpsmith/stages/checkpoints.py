@@ -19,7 +19,7 @@ from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchRe
 from warpsmith.contracts.variant import Variant
 from warpsmith.project.demonstration import is_demonstration
 from warpsmith.project.snapshot import file_sha256
-from warpsmith.stages.in_place import replaced_since, unproven_winner_is_in_place
+from warpsmith.stages.in_place import changed_since, taken_back_told, unproven_winner_is_in_place
 from warpsmith.stages.pages import expect_file, expect_named_files
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
@@ -94,8 +94,8 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         why = "the winner lies in the production file and its tests have not passed yet; this goes on, or takes it back"
     if state is RunState.FINALIZE and _is_refused(workspace):
         command, why = f"warpsmith demo {kernel}", "a recorded winner is applied only in a demonstration copy"
-    if state is RunState.DONE and (source := replaced_since(workspace)) is not None:
-        why = f"the run is finished; the production file, {source}, is no longer what this run applied"
+    if state is RunState.DONE:
+        why = f"the run is finished{changed_since(workspace)}"
     return NextStep(
         kernel=kernel,
         state=state,
@@ -228,4 +228,5 @@ def _known(workspace: Workspace) -> tuple[str, ...]:
     if workspace.final_result.is_file():
         final = read_document(workspace.final_result, FinalResult)
         known.append(f"{final.outcome.value}: {final.reason}")
+        known += [] if final.taken_back_at is None else [taken_back_told(final)]
     return tuple(known)

@@ -60,12 +60,27 @@ def unproven_winner_is_in_place(workspace: Workspace) -> bool:
     return search.winner_sha256 == file_sha256(production) != profile.source_sha256
 
 
-def replaced_since(workspace: Workspace) -> str | None:
-    """The production file where it is no longer what the finished run applied. None also where that cannot be told."""
+def changed_since(workspace: Workspace) -> str:
+    """How the production file is no longer what the finished run applied, to go on a sentence; else empty.
+
+    Empty also where that cannot be told.
+    """
     with suppress(UsageError):
-        applied = read_document(workspace.final_result, FinalResult).applied_sha256
-        if applied is not None:
-            source = read_document(workspace.profile, Profile).source
-            production = workspace.root / source
-            return None if production.is_file() and file_sha256(production) == applied else source
-    return None
+        result = read_document(workspace.final_result, FinalResult)
+        if result.applied_sha256 is None:
+            return ""
+        source = read_document(workspace.profile, Profile).source
+        production = workspace.root / source
+        found = file_sha256(production) if production.is_file() else None
+        if result.taken_back_at is not None:
+            edited = "" if found == result.original_sha256 else f"; {source} was changed since then"
+            return f"; its winner was {taken_back_told(result)}{edited}"
+        if found != result.applied_sha256:
+            return f"; the production file, {source}, is no longer what this run applied"
+    return ""
+
+
+def taken_back_told(result: FinalResult) -> str:
+    """That `warpsmith revert` brought the original back, and when."""
+    assert result.taken_back_at is not None
+    return f"taken back by `warpsmith revert` on {result.taken_back_at[:10]}"

@@ -48,7 +48,7 @@ def write_report(
     rows = provider_rows(confirmation.timings, confirmation.memories) if confirmation else ()
     speedups = confirmation.verdict.cases if confirmation else ()
     applied = result.outcome is FinalOutcome.APPLIED
-    restore = (shlex.join(["cp", workspace.relative(workspace.original), profile.source]),) if applied else ()
+    restore = (f"warpsmith revert {request.kernel}",) if applied else ()
     context = ReportContext(
         request=request,
         profile=profile,
