@@ -18,6 +18,7 @@ from typing import Any
 from warpsmith.contracts.approval import Approvals
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.guarded import GuardedFiles
+from warpsmith.contracts.handover import HandOver
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult, SearchResult
@@ -226,6 +227,7 @@ class InterruptedRun:
             workspace.final_result: FinalResult,
             workspace.approvals: Approvals,
             workspace.guarded: GuardedFiles,
+            workspace.handover: HandOver,
             **dict.fromkeys(workspace.variant_records(), Variant),
         }
         found = {path.name: read_document(path, kind) for path, kind in types.items() if path.is_file()}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shlex
-import shutil
 import stat
 import subprocess
-from pathlib import Path
 
 import pytest
 from simulated_run import SOURCE, Run
@@ -20,20 +18,6 @@ from warpsmith.stages.history import current_run
 from warpsmith.stages.runs import Options, begin
 from warpsmith.stages.taking_back import take_back
 from warpsmith.workspace.documents import read_document, write_document
-
-
-@pytest.fixture(scope="module")
-def finalized_tree(optimized_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("finalized") / "repository"
-    shutil.copytree(optimized_tree, root)
-    assert Run.of(root).finalize().outcome is FinalOutcome.APPLIED
-    return root
-
-
-@pytest.fixture
-def finalized(finalized_tree: Path, tmp_path: Path) -> Run:
-    """A run whose winner is applied."""
-    return Run.of(Path(shutil.copytree(finalized_tree, tmp_path / "finalized")))
 
 
 def original_of(run: Run) -> bytes:

@@ -11,18 +11,26 @@ import typer
 from warpsmith.cli.asked import AimText, asked_for
 from warpsmith.cli.options import (
     AsJson,
+    BenchCache,
+    Branch,
+    BranchName,
     Cache,
     Cases,
     Device,
     Fresh,
     Goal,
+    Into,
     Kernel,
     MaxVariants,
+    Method,
     ObjectiveOption,
     OnlyGpu,
+    Providers,
+    PullRequestOption,
     Quiet,
     Regime,
     RunId,
+    Sources,
     TargetGpu,
     TargetMetricOption,
     Weight,
@@ -30,7 +38,6 @@ from warpsmith.cli.options import (
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.case import Mode
 from warpsmith.contracts.errors import ExitCode, UsageError
-from warpsmith.contracts.measurement import L2, TimingMethod
 
 if TYPE_CHECKING:
     from warpsmith.cli.flow import Flow
@@ -107,9 +114,21 @@ def optimize(kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson =
 
 
 @app.command()
-def finalize(kernel: Kernel, as_json: AsJson = False, quiet: Quiet = False) -> int:
-    """Stage 3: confirm the winner afresh, apply it behind the kernel's tests, report."""
-    return _flow(kernel, as_json, quiet).finalize()
+def finalize(
+    kernel: Kernel,
+    branch: Branch = False,
+    branch_name: BranchName = None,
+    pr: PullRequestOption = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Stage 3: confirm the winner afresh, apply it behind the kernel's tests, report; hand it over if asked."""
+    flow = _flow(kernel, as_json, quiet)
+    if not (branch or branch_name or pr):
+        return flow.finalize()
+    from warpsmith.cli.handover import finalize_and_hand_over
+
+    return finalize_and_hand_over(flow, branch_name, pull_request=pr)
 
 
 @app.command()
@@ -165,9 +184,6 @@ def verify(
     return verify(Path.cwd(), kernel, run_id, as_json=as_json, quiet=quiet)
 
 
-Into = Annotated[Path | None, typer.Option(help="The folder of the copy; a new temporary one, if not given.")]
-
-
 @app.command()
 def demo(
     kernel: Annotated[str, typer.Argument(help="A kernel with a recording.")] = "rms_norm",
@@ -195,20 +211,12 @@ def record(
 @app.command()
 def bench(
     kernel: Kernel,
-    providers: Annotated[
-        str | None, typer.Option(help="Baselines to compare with, such as torch,liger; else all.")
-    ] = None,
+    providers: Providers = None,
     mode: Annotated[list[Mode] | None, typer.Option(help="A pass, or both; may be repeated; else all.")] = None,
     case: Cases = None,
-    sources: Annotated[
-        list[Path] | None, typer.Option("--with", help="A source to compare, if it is right; may be repeated.")
-    ] = None,
-    l2: Annotated[
-        L2 | None, typer.Option("--l2", help="What calls find in L2; else cold, and warm too where it fits.")
-    ] = None,
-    method: Annotated[
-        TimingMethod | None, typer.Option(help="How device time is read; else the most exact way there is.")
-    ] = None,
+    sources: Sources = None,
+    l2: BenchCache = None,
+    method: Method = None,
     device: Device = None,
     device_time_only: Annotated[
         bool, typer.Option("--device-time-only", help="Neither host time nor peak memory, which take longest.")

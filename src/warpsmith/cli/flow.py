@@ -63,7 +63,7 @@ class Flow:
         """Stages in turn until the end, or until a person must decide and cannot be asked."""
         if not self._is_finished(options) and not self.drive(options):
             return self._tell_next(ExitCode.WAITING)
-        return self._tell_result()
+        return self.tell_result()
 
     def drive(self, options: Options) -> bool:
         """Runs what is left of the run, telling no result. False where a person must decide and cannot be asked."""
@@ -116,11 +116,15 @@ class Flow:
 
     def finalize(self) -> int:
         with run_lock(self.workspace):
-            request = self._begun(Options())
-            if not self.workspace.final_result.is_file():
-                with self._session(request, RunState.FINALIZE) as session:
-                    _stages()[RunState.FINALIZE](session)
-        return self._tell_result()
+            self.finalize_locked()
+        return self.tell_result()
+
+    def finalize_locked(self) -> None:
+        """Stage 3 where it is not finished. Call it with the run's lock held."""
+        request = self._begun(Options())
+        if not self.workspace.final_result.is_file():
+            with self._session(request, RunState.FINALIZE) as session:
+                _stages()[RunState.FINALIZE](session)
 
     def approve(self, gate: Gate | None) -> int:
         waiting = {RunState.WAITING_OPTIMIZE: Gate.OPTIMIZE, RunState.WAITING_FINALIZE: Gate.FINALIZE}
@@ -257,7 +261,7 @@ class Flow:
             print(f"next: {self._next_step().told}")
         return ExitCode.DONE
 
-    def _tell_result(self) -> int:
+    def tell_result(self) -> int:
         result = read_document(self.workspace.final_result, FinalResult)
         if self.as_json:
             print_json(result)

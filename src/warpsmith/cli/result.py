@@ -9,7 +9,7 @@ from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.result import FinalOutcome, FinalResult, TestRun
 from warpsmith.device.gpus import choose
 from warpsmith.report.quantities import origin_told
-from warpsmith.stages.in_place import taken_back_told
+from warpsmith.stages.in_place import handed_over, taken_back_told
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
 
@@ -35,7 +35,9 @@ def tell(workspace: Workspace, result: FinalResult) -> None:
 def since_told(workspace: Workspace) -> list[str]:
     """What was done with the result since the report was written, a line each."""
     result = read_document(workspace.final_result, FinalResult)
-    return [] if result.taken_back_at is None else [f"since: {taken_back_told(result)}; the original is in its place"]
+    lines = [] if result.taken_back_at is None else [f"since: {taken_back_told(result)}; the original is in its place"]
+    given = handed_over(workspace)
+    return lines if given is None else [*lines, f"handed over: {given.told}"]
 
 
 def _counts_told(tests: TestRun) -> str:

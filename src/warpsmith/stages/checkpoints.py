@@ -19,7 +19,7 @@ from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchRe
 from warpsmith.contracts.variant import Variant
 from warpsmith.project.demonstration import is_demonstration
 from warpsmith.project.snapshot import file_sha256
-from warpsmith.stages.in_place import changed_since, taken_back_told, unproven_winner_is_in_place
+from warpsmith.stages.in_place import changed_since, handed_over, taken_back_told, unproven_winner_is_in_place
 from warpsmith.stages.pages import expect_file, expect_named_files
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
@@ -229,4 +229,5 @@ def _known(workspace: Workspace) -> tuple[str, ...]:
         final = read_document(workspace.final_result, FinalResult)
         known.append(f"{final.outcome.value}: {final.reason}")
         known += [] if final.taken_back_at is None else [taken_back_told(final)]
+        known += [] if (given := handed_over(workspace)) is None else [given.told]
     return tuple(known)

@@ -9,6 +9,7 @@ import shlex
 from contextlib import suppress
 
 from warpsmith.contracts.errors import UsageError
+from warpsmith.contracts.handover import HandOver
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import FinalResult, SearchResult
 from warpsmith.project.snapshot import file_sha256
@@ -78,6 +79,11 @@ def changed_since(workspace: Workspace) -> str:
         if found != result.applied_sha256:
             return f"; the production file, {source}, is no longer what this run applied"
     return ""
+
+
+def handed_over(workspace: Workspace) -> HandOver | None:
+    """The branch that the finished run's winner was put on, if it was."""
+    return read_document(workspace.handover, HandOver) if workspace.handover.is_file() else None
 
 
 def taken_back_told(result: FinalResult) -> str:
