@@ -11,8 +11,8 @@ import pytest
 from command_line import Command
 from simulated_run import KERNEL_TESTS, SOURCE, TARGET_FILE, Run, make_repository
 
-from warpsmith.cli.flow import Flow
 from warpsmith.cli.overview import told
+from warpsmith.cli.result import tell
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.result import FinalOutcome, FinalResult, TestRun
@@ -113,7 +113,7 @@ def test_list_has_one_layout_for_few_short_names_and_for_long_ones(begun: Run, c
 def test_an_applied_winner_is_told_with_how_many_tests_ran_here(
     begun: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], gpu: str | None, after: str
 ) -> None:
-    monkeypatch.setattr("warpsmith.cli.flow.choose", lambda device: gpu)
+    monkeypatch.setattr("warpsmith.cli.result.choose", lambda device: gpu)
     tests = TestRun(
         command="pytest", passed=True, counts={"passed": 25, "skipped": 82}, duration_s=1.0, output_tail="", reason=None
     )
@@ -126,7 +126,8 @@ def test_an_applied_winner_is_told_with_how_many_tests_ran_here(
         origin=Origin(kind=OriginKind.RECORDED),
         tests=tests,
     )
-    Flow.open(begun.root, "rms_norm", as_json=False, quiet=True, interactive=False).tell(result)
+    write_document(begun.workspace.final_result, result)
+    tell(begun.workspace, result)
 
     told_result = " ".join(capsys.readouterr().out.split())
     assert told_result.endswith(f"whose tests passed here: 25 passed, 82 skipped{after}")

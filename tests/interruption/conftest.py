@@ -11,7 +11,7 @@ import pytest
 
 # Test modules are imported by path, so what they share is found only if they are told where.
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "stages")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "stages"), str(HERE.parent / "project")]
 
 from interrupted_run import RECORDED, REPOSITORY, TEST_COMMAND, Ended, InterruptedRun, Launcher, NewRun  # noqa: E402
 from simulated_run import KERNEL, SOURCE, make_repository  # noqa: E402

@@ -18,6 +18,7 @@ from typing import Any
 from warpsmith.contracts.approval import Approvals
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.guarded import GuardedFiles
+from warpsmith.contracts.handover import HandOver
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalResult, SearchResult
@@ -162,9 +163,9 @@ class InterruptedRun:
         assert kept == sorted(kept, reverse=True), "an answer was not kept, and later ones were"
         return ended
 
-    def command(self, *arguments: str) -> Ended:
-        """Any command, uninterrupted."""
-        return self._command(arguments, NEVER, signal.SIGKILL, again=False, within_s=None)
+    def command(self, *arguments: str, at: At = NEVER) -> Ended:
+        """Any command, killed at an event or not at all."""
+        return self._command(arguments, at, signal.SIGKILL, again=False, within_s=None)
 
     def _command(
         self, arguments: tuple[str, ...], at: At, signal_number: int, *, again: bool, within_s: float | None
@@ -226,6 +227,7 @@ class InterruptedRun:
             workspace.final_result: FinalResult,
             workspace.approvals: Approvals,
             workspace.guarded: GuardedFiles,
+            workspace.handover: HandOver,
             **dict.fromkeys(workspace.variant_records(), Variant),
         }
         found = {path.name: read_document(path, kind) for path, kind in types.items() if path.is_file()}

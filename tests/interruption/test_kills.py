@@ -12,8 +12,10 @@ import signal
 
 import pytest
 from interrupted_run import NEVER, RECORDED, TEST_COMMAND, At, Ended, InterruptedRun, NewRun
+from small_repository import committed, git
 
 from warpsmith.contracts.errors import ExitCode
+from warpsmith.contracts.handover import HandOver
 from warpsmith.contracts.recording import Recording
 from warpsmith.contracts.result import FinalResult
 from warpsmith.workspace.documents import read_document
@@ -99,6 +101,7 @@ with open(sys.argv[1], "rb+") as file:
     if not file.read().endswith({STYLE!r}):
         file.write({STYLE!r})
 """
+#: Without a name of what failed, so that the winner is not tried once more: that is the same again, from the original.
 FAILING_TESTS = """test_command: [python, -I, -S, -c, "print('1 failed in 0.01s'); raise SystemExit(1)"]\n"""
 
 
@@ -127,6 +130,44 @@ def test_killed_at_one_event_after_the_other_a_winner_that_fails_its_tests_is_ta
 
     assert (ended.code, searched.production.read_bytes()) == (ExitCode.REJECTED, searched.original)
     assert searched.leftovers() == []
+
+
+def test_killed_at_one_event_after_the_other_a_winner_is_taken_back_by_command(new_search: NewRun) -> None:
+    run = new_search()
+    assert run.go_on().code == ExitCode.DONE
+    at = 1
+    while (ended := run.command("revert", run.kernel, at=("change", at))).code == -signal.SIGKILL:
+        run.check_production()
+        assert run.command("next", run.kernel).code == ExitCode.DONE
+        at += 1
+
+    assert (ended.code, run.production.read_bytes()) == (ExitCode.DONE, run.original)
+    assert at > 5 and run.leftovers() == []
+    assert read_document(run.workspace.final_result, FinalResult).taken_back_at is not None
+    run.check()
+
+
+def test_killed_at_one_event_after_the_other_a_winner_is_put_on_a_branch_once(
+    new_search: NewRun,
+) -> None:
+    run = new_search()
+    committed(run.root)
+    assert run.go_on().code == ExitCode.DONE
+    winner, files = run.production.read_bytes(), git(run.root, "status", "--porcelain")
+    index = (run.root / ".git" / "index").read_bytes()
+    at, seen = 1, {"refs/heads/main"}
+    while (ended := run.command("finalize", run.kernel, "--branch", at=("change", at))).code == -signal.SIGKILL:
+        seen.update(git(run.root, "for-each-ref", "--format=%(refname) %(objectname)").split()[::2])
+        assert (run.root / ".git" / "index").read_bytes() == index
+        at += 1
+
+    assert ended.code == ExitCode.DONE, ended.output
+    assert (run.production.read_bytes(), git(run.root, "status", "--porcelain")) == (winner, files)
+    assert seen == {"refs/heads/main", "refs/heads/warpsmith/rms_norm"}
+    assert git(run.root, "rev-list", "--count", "main..warpsmith/rms_norm") == "1"
+    assert git(run.root, "diff", "--name-only", "main", "warpsmith/rms_norm") == run.source
+    assert read_document(run.workspace.handover, HandOver).commit == git(run.root, "rev-parse", "warpsmith/rms_norm")
+    run.check()
 
 
 def killed_at_every_event(run: InterruptedRun, first: int) -> Ended:

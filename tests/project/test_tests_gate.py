@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.contracts import result
 from warpsmith.contracts.errors import UsageError
-from warpsmith.project.tests_gate import run_tests, summary_counts
+from warpsmith.project.tests_gate import failed_tests, run_tests, summary_counts
 
 PYTEST = ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
@@ -122,3 +122,33 @@ def test_a_command_that_is_not_there_is_an_error_of_the_configuration(tmp_path: 
 )
 def test_the_last_summary_line_counts(output: str, counts: dict[str, int] | None) -> None:
     assert summary_counts(output) == counts
+
+
+def test_what_failed_is_told_by_its_node_id(tmp_path: Path) -> None:
+    source = """
+import pytest
+
+@pytest.mark.parametrize("case", ["a - b", "[x]", "plain"])
+def test_case(case):
+    assert case == "plain", "a message - with a dash]"
+
+class TestOne:
+    def test_inside(self): raise ValueError("FAILED of the test's own")
+
+def test_passes(): print("FAILED no.py::test")
+"""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -rN\n")
+    (tmp_path / "test_gone.py").write_text("import absent_module\n")
+    (tmp_path / "test_kernel.py").write_text(source)
+    run = run_tests(tmp_path, PYTEST, (".", "--continue-on-collection-errors"), log_path=tmp_path / "tests.log")
+    assert run.failed == (
+        "test_kernel.py::test_case[a - b]",
+        "test_kernel.py::test_case[[x]]",
+        "test_kernel.py::TestOne::test_inside",
+        "test_gone.py",
+    )
+
+
+def test_a_pass_names_no_failure_and_neither_does_another_runner(tmp_path: Path) -> None:
+    assert gate(tmp_path, "def test_a(): print('= short test summary info =\\nFAILED t.py::t')\n").failed == ()
+    assert failed_tests("FAILED (failures=1)\nRan 3 tests\n") == ()

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from simulated_run import Run, make_repository
 
+from warpsmith.contracts.result import FinalOutcome
 from warpsmith.stages import guarding
 
 
@@ -66,3 +67,19 @@ def profiled(profiled_tree: Path, tmp_path: Path) -> Run:
 def optimized(optimized_tree: Path, tmp_path: Path) -> Run:
     """A run whose search has ended with a winner."""
     return Run.of(Path(shutil.copytree(optimized_tree, tmp_path / "optimized")))
+
+
+@pytest.fixture(scope="session")
+def finalized_tree(optimized_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("finalized") / "repository"
+    shutil.copytree(optimized_tree, root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warpsmith.stages.reporting.save_plots", lambda *_: ())
+        assert Run.of(root).finalize().outcome is FinalOutcome.APPLIED
+    return root
+
+
+@pytest.fixture
+def finalized(finalized_tree: Path, tmp_path: Path) -> Run:
+    """A run whose winner is applied."""
+    return Run.of(Path(shutil.copytree(finalized_tree, tmp_path / "finalized")))

@@ -128,14 +128,15 @@ class Run:
         """Adds a line to warpsmith.yaml, as though it had been there from the start."""
         with (self.root / "warpsmith.yaml").open("a") as file:
             file.write(f"{line}\n")
-        self._guard_anew()
+        self.guard_anew()
 
     def write_tests(self, text: str) -> None:
         """The kernel's own tests, as though they had been these from the start."""
         (self.root / KERNEL_TESTS).write_text(text)
-        self._guard_anew()
+        self.guard_anew()
 
-    def _guard_anew(self) -> None:
+    def guard_anew(self) -> None:
+        """Takes what decides about the winner as it is now, as though it had been so from the start."""
         path = self.workspace.guarded
         if path.is_file():
             then = read_document(path, GuardedFiles)

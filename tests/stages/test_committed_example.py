@@ -26,7 +26,7 @@ from warpsmith.measure.worker.stored import StoredWorker
 from warpsmith.project.config import load_config
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.project.style import Styled
-from warpsmith.stages import finalizer
+from warpsmith.stages import applying
 from warpsmith.stages.finalizer import finalize
 from warpsmith.stages.optimizer import optimize
 from warpsmith.stages.profiler import profile
@@ -66,9 +66,9 @@ def replayed(tmp_path_factory: pytest.TempPathFactory, recording: Recording) -> 
     workspace.create()
     write_document(workspace.request, recording.request)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finalizer, "run_tests", lambda *_, **__: recording.result.tests)
+        patch.setattr(applying, "run_tests", lambda *_, **__: recording.result.tests)
         patch.setattr(
-            finalizer, "run_style", lambda root, command, file: Styled(file.read_bytes(), recording.result.style or "")
+            applying, "run_style", lambda root, command, file: Styled(file.read_bytes(), recording.result.style or "")
         )
         for stage in (profile, optimize, finalize):
             stage(_session(root, workspace, recording))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import shlex
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from simulated_kernel import Work
-from simulated_run import SOURCE, Run
+from simulated_run import KERNEL_TESTS, SOURCE, Run
 
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.case import Mode, Role
@@ -17,13 +18,16 @@ from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ApprovalRequired, PreflightError, Rejected, UsageError
 from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL, Timing
 from warpsmith.contracts.profile import Profile
-from warpsmith.contracts.result import FinalOutcome, FinalResult, RunState, SearchResult
+from warpsmith.contracts.result import FailedTest, FinalOutcome, FinalResult, RunState, SearchResult, TestRun
 from warpsmith.contracts.sanitizing import Sanitization, SanitizerError, SanitizerTool
 from warpsmith.measure.worker.protocol import AnyQuestion, Time
+from warpsmith.project.tests_gate import run_tests
 from warpsmith.stages.checkpoints import approve, next_step, state_of
 from warpsmith.stages.runs import Options, begin, take_back_unproven
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.ledger import Ledger
+
+A_TEST = f"{KERNEL_TESTS}::test_the_kernel"
 
 FAILS_ON_THE_WINNER = f"""
 from pathlib import Path
@@ -98,7 +102,7 @@ def test_the_report_has_the_diff_the_confirmation_and_the_plots(optimized: Run) 
     optimized.finalize()
     page = optimized.workspace.report_page.read_text()
     assert f"--- a/{SOURCE}" in page and f"+++ b/{SOURCE}" in page
-    assert f"cp optimization/rms_norm/original_rms_norm.py {SOURCE}" in page
+    assert "## How to undo\n\n```bash\nwarpsmith revert rms_norm\n```" in page
     assert optimized.workspace.report_html.is_file()
     assert [path.suffix for path in optimized.workspace.plots.iterdir()].count(".png") >= 3
 
@@ -128,20 +132,114 @@ def test_failing_tests_bring_the_original_back_byte_for_byte_and_its_tests_are_r
     assert optimized.production.read_bytes() == original_of(optimized)
     assert (result.outcome, result.applied_sha256) == (FinalOutcome.REVERTED, None)
     assert result.reason == (
-        "the kernel's tests failed on the winner (exit status 1); the original is back and its tests pass"
+        "the kernel's tests failed on the winner (exit status 1); the original is back and its tests pass: "
+        f"{A_TEST} failed in 2 of 2 runs on the winner and in 0 of 1 on the original"
     )
     assert result.tests is not None and result.tests.counts == {"failed": 1}
-    assert [e["event"] for e in Ledger(optimized.workspace.ledger).events()][-3:] == [
-        "applying",
-        "reverted",
-        "finished",
-    ]
+    events = [e["event"] for e in Ledger(optimized.workspace.ledger).events()]
+    assert events[-5:] == ["applying", "reverted", "applying", "reverted", "finished"]
+    assert f"- {A_TEST} failed in 2 of 2 runs" in optimized.workspace.report_page.read_text()
 
 
 def test_tests_that_fail_on_the_original_too_are_told_apart(optimized: Run) -> None:
     optimized.write_tests("def test_the_kernel() -> None:\n    assert False\n")
     result = optimized.finalize()
-    assert result.reason.endswith("its tests fail too, so they were failing before")
+    assert "its tests fail too, so they were failing before" in result.reason
+    assert result.failed_tests == (failed_test(winner=(2, 2), original=(1, 1)),)
+    assert result.outcome is FinalOutcome.REVERTED
+    assert optimized.production.read_bytes() == original_of(optimized)
+
+
+def failing_in_runs(run: Run, *numbers: int) -> None:
+    """The kernel's own tests, of which one fails in these runs, counted from 1."""
+    counted = run.root / "runs"
+    run.write_tests(
+        f"""
+from pathlib import Path
+
+def test_the_kernel() -> None:
+    runs = Path({str(counted)!r})
+    runs.write_text((runs.read_text() if runs.exists() else "") + "x")
+    assert len(runs.read_text()) not in {numbers!r}
+"""
+    )
+
+
+def failed_test(winner: tuple[int, int], original: tuple[int, int]) -> FailedTest:
+    return FailedTest(
+        node_id=A_TEST,
+        winner_failures=winner[0],
+        winner_runs=winner[1],
+        original_failures=original[0],
+        original_runs=original[1],
+    )
+
+
+@pytest.mark.parametrize(("runs", "on_original"), [((1,), 0), ((1, 2), 1)])
+def test_a_flaky_test_is_not_held_against_the_winner_and_is_named(
+    optimized: Run, runs: tuple[int, ...], on_original: int
+) -> None:
+    failing_in_runs(optimized, *runs)
+    result = optimized.finalize()
+
+    assert result.outcome is FinalOutcome.APPLIED
+    assert optimized.production.read_bytes() == winner_of(optimized)
+    assert result.failed_tests == (failed_test(winner=(1, 2), original=(on_original, 1)),)
+    assert result.reason == (
+        "confirmed afresh, applied, tests passed; flaky tests, which passed on it in another run: "
+        f"{A_TEST} failed in 1 of 2 runs on the winner and in {on_original} of 1 on the original"
+    )
+    assert result.tests is not None and result.tests.passed
+    for page in (optimized.workspace.report_page, optimized.workspace.report_html):
+        assert f"{A_TEST} failed in 1 of 2 runs" in page.read_text()
+    events = [e["event"] for e in Ledger(optimized.workspace.ledger).events()]
+    assert events[-5:] == ["applying", "reverted", "applying", "applied", "finished"]
+
+
+def test_a_winner_is_tested_twice_at_most(optimized: Run) -> None:
+    failing_in_runs(optimized, 1, 3)
+    assert optimized.finalize().outcome is FinalOutcome.REVERTED
+    assert (optimized.root / "runs").read_text() == "xxx"
+    assert optimized.production.read_bytes() == original_of(optimized)
+
+
+@pytest.mark.parametrize("on", ["the winner", "the original", "the winner once more"])
+def test_an_edit_in_any_run_of_the_tests_is_never_overwritten(
+    optimized: Run, monkeypatch: pytest.MonkeyPatch, on: str
+) -> None:
+    runs = ["the winner", "the original", "the winner once more"]
+    edited: list[bytes] = []
+
+    def edits(*_: object, **__: object) -> TestRun:
+        if runs.pop(0) == on:
+            optimized.production.write_bytes(optimized.production.read_bytes() + b"EDITED = 1\n")
+            edited.append(optimized.production.read_bytes())
+        return TestRun(
+            command="pytest", passed=False, counts={}, duration_s=1.0, output_tail="", reason="1 failed", failed=("t",)
+        )
+
+    monkeypatch.setattr("warpsmith.stages.applying.run_tests", edits)
+    with pytest.raises(Rejected, match="changed or deleted while its tests ran; it is left as it is now"):
+        optimized.finalize()
+    assert optimized.production.read_bytes() == edited[0]
+    assert not optimized.workspace.final_result.exists()
+
+
+def test_tests_that_hang_on_the_winner_are_killed_and_the_original_comes_back(
+    optimized: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (optimized.root / "hang.py").write_text(
+        f"import signal\n'LOOP_STAGES' in open({SOURCE!r}).read() and signal.pause()\nprint('1 passed in 0.01s')\n"
+    )
+    (optimized.root / "warpsmith.yaml").write_text("test_command: [python, -I, -S, hang.py]\n")
+    optimized.guard_anew()
+    monkeypatch.setattr("warpsmith.stages.applying.run_tests", functools.partial(run_tests, timeout_s=5))
+
+    result = optimized.finalize()
+    assert (result.outcome, result.reason) == (
+        FinalOutcome.REVERTED,
+        "the kernel's tests failed on the winner (killed after 5 s); the original is back and its tests pass",
+    )
     assert optimized.production.read_bytes() == original_of(optimized)
 
 
@@ -160,7 +258,7 @@ def test_an_interrupt_while_the_tests_run_brings_the_original_back(
         assert optimized.production.read_bytes() == winner_of(optimized)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("warpsmith.stages.finalizer.run_tests", interrupted)
+    monkeypatch.setattr("warpsmith.stages.applying.run_tests", interrupted)
     with pytest.raises(KeyboardInterrupt):
         optimized.finalize()
     assert_nothing_happened(optimized, original_of(optimized))

@@ -11,28 +11,28 @@ import typer
 from warpsmith.cli.asked import AimText, asked_for
 from warpsmith.cli.options import (
     AsJson,
-    Base,
+    Branch,
+    BranchName,
     Cache,
-    Cases,
     Device,
     Fresh,
     Goal,
+    Into,
     Kernel,
     MaxVariants,
     ObjectiveOption,
     OnlyGpu,
+    PullRequestOption,
     Quiet,
     Regime,
     RunId,
     TargetGpu,
-    TargetGpus,
     TargetMetricOption,
     Weight,
 )
+from warpsmith.cli.without_run import bench, check
 from warpsmith.contracts.approval import Gate
-from warpsmith.contracts.case import Mode
-from warpsmith.contracts.errors import ExitCode, UsageError
-from warpsmith.contracts.measurement import L2, TimingMethod
+from warpsmith.contracts.errors import ExitCode
 
 if TYPE_CHECKING:
     from warpsmith.cli.flow import Flow
@@ -109,9 +109,29 @@ def optimize(kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson =
 
 
 @app.command()
-def finalize(kernel: Kernel, as_json: AsJson = False, quiet: Quiet = False) -> int:
-    """Stage 3: confirm the winner afresh, apply it behind the kernel's tests, report."""
-    return _flow(kernel, as_json, quiet).finalize()
+def finalize(
+    kernel: Kernel,
+    branch: Branch = False,
+    branch_name: BranchName = None,
+    pr: PullRequestOption = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Stage 3: confirm the winner afresh, apply it behind the kernel's tests, report; hand it over if asked."""
+    flow = _flow(kernel, as_json, quiet)
+    if not (branch or branch_name or pr):
+        return flow.finalize()
+    from warpsmith.cli.handover import finalize_and_hand_over
+
+    return finalize_and_hand_over(flow, branch_name, pull_request=pr)
+
+
+@app.command()
+def revert(kernel: Kernel, as_json: AsJson = False) -> int:
+    """Put the original back, where the source file is exactly what finalize made of it."""
+    from warpsmith.cli.revert import revert
+
+    return revert(Path.cwd(), kernel, as_json=as_json)
 
 
 @app.command()
@@ -159,9 +179,6 @@ def verify(
     return verify(Path.cwd(), kernel, run_id, as_json=as_json, quiet=quiet)
 
 
-Into = Annotated[Path | None, typer.Option(help="The folder of the copy; a new temporary one, if not given.")]
-
-
 @app.command()
 def demo(
     kernel: Annotated[str, typer.Argument(help="A kernel with a recording.")] = "rms_norm",
@@ -186,84 +203,8 @@ def record(
     return record(Path.cwd(), kernel, into=into, device=device, as_json=as_json, quiet=quiet)
 
 
-@app.command()
-def bench(
-    kernel: Kernel,
-    providers: Annotated[
-        str | None, typer.Option(help="Baselines to compare with, such as torch,liger; else all.")
-    ] = None,
-    mode: Annotated[list[Mode] | None, typer.Option(help="A pass, or both; may be repeated; else all.")] = None,
-    case: Cases = None,
-    sources: Annotated[
-        list[Path] | None, typer.Option("--with", help="A source to compare, if it is right; may be repeated.")
-    ] = None,
-    l2: Annotated[
-        L2 | None, typer.Option("--l2", help="What calls find in L2; else cold, and warm too where it fits.")
-    ] = None,
-    method: Annotated[
-        TimingMethod | None, typer.Option(help="How device time is read; else the most exact way there is.")
-    ] = None,
-    device: Device = None,
-    device_time_only: Annotated[
-        bool, typer.Option("--device-time-only", help="Neither host time nor peak memory, which take longest.")
-    ] = False,
-    into: Annotated[Path | None, typer.Option(help="The folder for it all; else optimization/KERNEL/bench.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> int:
-    """Compare the kernel as it is with other sources and with the baselines. Needs no run and touches none."""
-    from warpsmith.cli.bench import bench
-    from warpsmith.stages.bench_request import Asked
-
-    asked = Asked(
-        providers=tuple(name.strip() for name in (providers or "").split(",") if name.strip()),
-        modes=tuple(mode or ()),
-        cases=tuple(case or ()),
-        l2=l2,
-        method=method,
-        files=tuple(sources or ()),
-        device=device or "auto",
-        device_time_only=device_time_only,
-    )
-    return bench(Path.cwd(), kernel, asked, into=into, as_json=as_json, quiet=quiet)
-
-
-@app.command()
-def check(
-    kernel: Annotated[str | None, typer.Argument(help="The kernel's name, as `warpsmith list` shows it.")] = None,
-    file: Annotated[Path | None, typer.Argument(help="What would stand in its place; itself, if not given.")] = None,
-    case: Cases = None,
-    seed: Annotated[int, typer.Option(help="What random inputs are made from.")] = 0,
-    device: Annotated[str | None, typer.Option(help="A GPU or `interpreter`: small fp32 cases, or any --case.")] = None,
-    sanitize: Annotated[bool, typer.Option("--sanitize", help="Then under compute-sanitizer, as a winner is.")] = False,
-    base: Base = None,
-    target_gpu: TargetGpus = None,
-    list_all: Annotated[bool, typer.Option("--list", help="Only tell what is checked.")] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> int:
-    """Examine one source file as a run would, and tell why it may not stand in the kernel's place, if it may not.
-
-    With --base, compare what it compiles to with a base instead: for continuous integration, where there is no GPU.
-    """
-    from warpsmith.cli.check import check, compare, list_checks
-    from warpsmith.stages.check_request import Asked, ChangeAsked
-
-    if list_all:
-        return list_checks(as_json=as_json)
-    if kernel is None:
-        raise UsageError("expected a kernel: warpsmith check KERNEL [FILE]", next_command="warpsmith list")
-    if base is not None:
-        if device is not None or sanitize:
-            raise UsageError("--base compiles and runs nothing: it excludes --device and --sanitize")
-        change = ChangeAsked(base, file, tuple(target_gpu or ()), tuple(case or ()), seed)
-        return compare(Path.cwd(), kernel, change, as_json=as_json, quiet=quiet)
-    if target_gpu:
-        raise UsageError("--target-gpu is for --base: what is examined without a base is run, by --device")
-    asked = Asked(file, tuple(case or ()), seed, device or "auto", sanitize)
-    if asked.sanitizes and asked.interprets:
-        raise UsageError("compute-sanitizer looks at a GPU: --sanitize and --device interpreter exclude each other")
-    return check(Path.cwd(), kernel, asked, as_json=as_json, quiet=quiet)
+app.command()(bench)
+app.command()(check)
 
 
 @app.command(name="list")

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from warpsmith.cli import interruption
-from warpsmith.cli.flow import EXIT_CODES, Flow
+from warpsmith.cli.flow import Flow
 from warpsmith.cli.output import print_json
+from warpsmith.cli.result import EXIT_CODES, tell
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.result import FinalResult
 from warpsmith.project.config import load_config
@@ -36,7 +37,7 @@ def demo(start: Path, kernel: str, *, into: Path | None, device: str | None, as_
     if as_json:
         print_json({**told, "result": result.model_dump(mode="json")})
     else:
-        flow.tell(result)
+        tell(flow.workspace, result)
         for name, path in told.items():
             print(f"{name}: {path}")
     return EXIT_CODES[result.outcome]
@@ -58,7 +59,7 @@ def record(start: Path, kernel: str, *, into: Path | None, device: str | None, a
     if as_json:
         print_json(recording)
     else:
-        flow.tell(result)
+        tell(flow.workspace, result)
         print(f"recorded: {recorded.directory} ({recording.answers} answers, {recording.elapsed_s:.0f} s)")
     return ExitCode.DONE
 

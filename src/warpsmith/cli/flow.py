@@ -12,16 +12,15 @@ from typing import Any
 from warpsmith.cli.output import print_json, print_markdown
 from warpsmith.cli.profile_page import deciding_part, is_asked_beside, notices, print_beside, print_profile
 from warpsmith.cli.progress import shown
+from warpsmith.cli.result import EXIT_CODES, since_told, tell
 from warpsmith.cli.width import say
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.errors import ExitCode, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
-from warpsmith.contracts.result import FinalOutcome, FinalResult, NextStep, RunState, TestRun
-from warpsmith.device.gpus import choose
+from warpsmith.contracts.result import FinalResult, NextStep, RunState
 from warpsmith.project.config import ProjectConfig, load_config
 from warpsmith.project.discover import find_root, find_target
-from warpsmith.report.quantities import origin_told
 from warpsmith.stages import checkpoints
 from warpsmith.stages.history import find_run
 from warpsmith.stages.pages import document_of, ensure_pages, page_text
@@ -31,14 +30,6 @@ from warpsmith.stages.session import Session, open_session
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import run_lock
-
-#: What a finished run says to the shell. No improvement is a complete, good result.
-EXIT_CODES = {
-    FinalOutcome.APPLIED: ExitCode.DONE,
-    FinalOutcome.NO_IMPROVEMENT: ExitCode.DONE,
-    FinalOutcome.NOT_CONFIRMED: ExitCode.DONE,
-    FinalOutcome.REVERTED: ExitCode.REJECTED,
-}
 
 QUESTIONS = {
     Gate.OPTIMIZE: "Search for a faster version?",
@@ -72,7 +63,7 @@ class Flow:
         """Stages in turn until the end, or until a person must decide and cannot be asked."""
         if not self._is_finished(options) and not self.drive(options):
             return self._tell_next(ExitCode.WAITING)
-        return self._tell_result()
+        return self.tell_result()
 
     def drive(self, options: Options) -> bool:
         """Runs what is left of the run, telling no result. False where a person must decide and cannot be asked."""
@@ -125,11 +116,15 @@ class Flow:
 
     def finalize(self) -> int:
         with run_lock(self.workspace):
-            request = self._begun(Options())
-            if not self.workspace.final_result.is_file():
-                with self._session(request, RunState.FINALIZE) as session:
-                    _stages()[RunState.FINALIZE](session)
-        return self._tell_result()
+            self.finalize_locked()
+        return self.tell_result()
+
+    def finalize_locked(self) -> None:
+        """Stage 3 where it is not finished. Call it with the run's lock held."""
+        request = self._begun(Options())
+        if not self.workspace.final_result.is_file():
+            with self._session(request, RunState.FINALIZE) as session:
+                _stages()[RunState.FINALIZE](session)
 
     def approve(self, gate: Gate | None) -> int:
         waiting = {RunState.WAITING_OPTIMIZE: Gate.OPTIMIZE, RunState.WAITING_FINALIZE: Gate.FINALIZE}
@@ -262,32 +257,19 @@ class Flow:
             show = print_profile if page == of.profile_page else print_markdown
             show(page_text(of, page))
             print(f"page: {self.workspace.relative(page)}")
+            say(since_told(of) if page == of.report_page else [], sys.stdout)
             print(f"next: {self._next_step().told}")
         return ExitCode.DONE
 
-    def _tell_result(self) -> int:
+    def tell_result(self) -> int:
         result = read_document(self.workspace.final_result, FinalResult)
         if self.as_json:
             print_json(result)
         else:
-            self.tell(result)
+            tell(self.workspace, result)
             print(f"  report: {self.workspace.relative(self.workspace.report_page)}")
             print(f"  plots: {self.workspace.relative(self.workspace.plots)}")
         return EXIT_CODES[result.outcome]
-
-    def tell(self, result: FinalResult) -> None:
-        """The outcome in two lines, with how many of the kernel's own tests ran here."""
-        tests = "" if result.tests is None or not result.tests.passed else f": {_counts_told(result.tests)}"
-        say(f"{self.kernel}: {result.outcome.value}: {result.reason}{tests}", sys.stdout)
-        if result.confirmation is not None:
-            told = f"{result.confirmation.goal_mode.value}: {result.confirmation.goal_told}"
-            print(f"  {told} ({origin_told(result.origin)})")
-
-
-def _counts_told(tests: TestRun) -> str:
-    """As "25 passed, 82 skipped (no GPU)": tests of a GPU kernel skip themselves where there is none."""
-    counts = ", ".join(f"{count} {outcome}" for outcome, count in tests.counts.items())
-    return f"{counts} (no GPU)" if tests.counts.get("skipped") and choose("auto") is None else counts
 
 
 def _stages() -> dict[RunState, Callable[[Session], Any]]:

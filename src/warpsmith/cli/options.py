@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from warpsmith.contracts.aim import REGIME_EXAMPLE, TARGET_EXAMPLE, WEIGHT_EXAMPLE, Objective
 from warpsmith.contracts.case import Mode
-from warpsmith.contracts.measurement import L2
+from warpsmith.contracts.measurement import L2, TimingMethod
 
 Kernel = Annotated[str, typer.Argument(help="The kernel's name, as `warpsmith list` shows it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -38,6 +39,15 @@ Base = Annotated[
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move the run that is there to history and begin anew.")]
+Branch = Annotated[
+    bool, typer.Option("--branch", help="Then make a git branch with one commit, of the kernel's change alone.")
+]
+BranchName = Annotated[
+    str | None, typer.Option("--branch-name", help="The same, on a branch of this name; else warpsmith/KERNEL.")
+]
+PullRequestOption = Annotated[
+    bool, typer.Option("--pr", help="The same, and open a pull request with `gh`; its body is kept in the workspace.")
+]
 Cache = Annotated[
     L2 | None, typer.Option("--l2", help="What timed calls find in L2: nothing of their inputs (cold), or them (warm).")
 ]
@@ -68,3 +78,12 @@ TargetMetricOption = Annotated[
         help=f"Stop when the best variant has it, such as {TARGET_EXAMPLE!r}, 'speedup > 1.5', 'peak memory < 1.2 GB'.",
     ),
 ]
+Into = Annotated[Path | None, typer.Option(help="The folder of the copy; a new temporary one, if not given.")]
+Providers = Annotated[str | None, typer.Option(help="Baselines to compare with, such as torch,liger; else all.")]
+Sources = Annotated[
+    list[Path] | None, typer.Option("--with", help="A source to compare, if it is right; may be repeated.")
+]
+BenchCache = Annotated[
+    L2 | None, typer.Option("--l2", help="What calls find in L2; else cold, and warm too where it fits.")
+]
+Method = Annotated[TimingMethod | None, typer.Option(help="How device time is read; else the most exact way there is.")]

@@ -147,6 +147,8 @@ def _run_line(run: RunSummary) -> str:
     if run.damaged is not None:
         return f"{run.run_id}: damaged: {run.damaged}"
     parts = [run.outcome.value if run.outcome else f"at {run.state.value}" if run.state else "?"]
+    if run.taken_back_at is not None:
+        parts.append(f"taken back {run.taken_back_at[:10]}")
     if run.goal is not None:
         parts.append(f"goal {run.goal.value}")
     if run.winner is not None:

@@ -13,7 +13,8 @@ class RunSummary(Contract):
     """What became of a run. `outcome` is there where it ended; else `state` is where it stopped.
 
     `speedup` is the winner's over the original in the goal's mode: confirmed afresh where the run ended, as the search
-    found it where it did not. `damaged` says what of the run cannot be read; what could be is there all the same.
+    found it where it did not. `taken_back_at` is when `warpsmith revert` undid it. `damaged` says what of the run
+    cannot be read; what could be is there all the same.
     """
 
     run_id: str
@@ -24,4 +25,5 @@ class RunSummary(Contract):
     winner: int | None = None
     speedup: Interval | None = None
     origin: Origin | None = None
+    taken_back_at: str | None = None
     damaged: str | None = None

@@ -58,7 +58,8 @@ class FinalOutcome(str, Enum):
 class TestRun(Contract):
     """One run of the kernel's own tests. `counts` by outcome ("passed", "failed", "skipped").
 
-    `reason` says why it is no pass, and is None exactly when it is one.
+    `reason` says why it is no pass, and is None exactly when it is one. `failed` are pytest's node ids, such as
+    "tests/test_k.py::test_large[bf16]"; empty also where the output names none.
     """
 
     __test__: ClassVar[bool] = False  # pytest takes a class of this name for tests
@@ -69,10 +70,32 @@ class TestRun(Contract):
     duration_s: float
     output_tail: str
     reason: str | None = None
+    failed: tuple[str, ...] = ()
+
+
+class FailedTest(Contract):
+    """One of the kernel's own tests, by its node id: in how many of the runs on either side it failed."""
+
+    node_id: str
+    winner_failures: int
+    winner_runs: int
+    original_failures: int
+    original_runs: int
+
+    @property
+    def told(self) -> str:
+        return (
+            f"{self.node_id} failed in {self.winner_failures} of {self.winner_runs} runs on the winner and in "
+            f"{self.original_failures} of {self.original_runs} on the original"
+        )
 
 
 class FinalResult(Document):
-    """optimization/<kernel>/report.json. `confirmation` is the winner measured afresh; only it is reported."""
+    """optimization/<kernel>/report.json. `confirmation` is the winner measured afresh; only it is reported.
+
+    `tests` are the run on the winner that decided, `failed_tests` what failed in any run, on either side.
+    `taken_back_at` is when `warpsmith revert` brought the original back after all.
+    """
 
     run_id: str
     outcome: FinalOutcome
@@ -83,7 +106,20 @@ class FinalResult(Document):
     origin: Origin
     confirmation: Verdict | None = None
     tests: TestRun | None = None
+    failed_tests: tuple[FailedTest, ...] = ()
     style: str | None = None
+    taken_back_at: str | None = None
+
+
+class TakenBack(Contract):
+    """What `warpsmith revert` did: the original lies in `source`. `was_back` says that it lay there already."""
+
+    kernel: str
+    run_id: str
+    source: str
+    winner: int | None
+    original_sha256: Sha256
+    was_back: bool
 
 
 class RunState(str, Enum):

@@ -21,6 +21,9 @@ _SHOWN_LINES = 40
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _COUNT = r"\d+ [a-z]+(?: passed| failed| skipped)?"
 _SUMMARY = re.compile(rf"^[= ]*(no tests ran|{_COUNT}(?:, {_COUNT})*) in [\d.]+s\b", re.MULTILINE)
+_FAILURES_BEGIN = re.compile(r"^=* ?short test summary info ?=*$", re.MULTILINE)
+#: A node id may have spaces and dashes in its brackets; the message after " - " may be missing.
+_FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 _PLURALS = {"error": "errors", "warning": "warnings"}
 _OUTCOMES_OF_RUN_TESTS = ("passed", "failed", "errors", "xfailed", "xpassed")
 
@@ -51,7 +54,14 @@ def run_tests(
         duration_s=finished.duration_s,
         output_tail="\n".join(output.splitlines()[-_SHOWN_LINES:]),
         reason=reason,
+        failed=() if reason is None else failed_tests(output),
     )
+
+
+def failed_tests(output: str) -> tuple[str, ...]:
+    """The node ids in pytest's last short summary, in order, each once; a file where it could not be collected."""
+    *_, begin = (None, *_FAILURES_BEGIN.finditer(output))
+    return () if begin is None else tuple(dict.fromkeys(_FAILURE.findall(output, begin.end())))
 
 
 def summary_counts(output: str) -> dict[str, int] | None:
@@ -77,9 +87,12 @@ def _without_machine_paths(output: str, root: Path) -> str:
 
 
 def _summary_shown(command: Sequence[str]) -> tuple[str, ...]:
-    """Twice quiet (once here, once in a pytest.ini) prints no summary, so pytest is told how quiet to be."""
+    """Twice quiet (once here, once in a pytest.ini) prints no summary, so pytest is told how quiet to be.
+
+    `-r` in a pytest.ini may leave out what failed, so that is told too.
+    """
     is_pytest = any(PurePath(word).name in ("pytest", "py.test") for word in command)
-    return ("--verbosity=-1",) if is_pytest else ()
+    return ("--verbosity=-1", "-rfE") if is_pytest else ()
 
 
 def _why_no_pass(finished: Finished, counts: dict[str, int] | None, timeout_s: float) -> str | None:

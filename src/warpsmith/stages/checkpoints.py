@@ -8,7 +8,6 @@ that was given for other evidence does not count.
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -20,14 +19,10 @@ from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchRe
 from warpsmith.contracts.variant import Variant
 from warpsmith.project.demonstration import is_demonstration
 from warpsmith.project.snapshot import file_sha256
+from warpsmith.stages.in_place import changed_since, handed_over, taken_back_told, unproven_winner_is_in_place
 from warpsmith.stages.pages import expect_file, expect_named_files
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
-
-#: Events of the ledger between which the production file may hold a winner that is not proven yet.
-APPLYING, REVERTED, FINISHED = "applying", "reverted", "finished"
-#: The event that ends a search: a ledger with a winner and without it is not whole.
-OPTIMIZED = "optimized"
 
 #: Where a run goes on that only a GPU can go on with.
 ON_A_GPU = "on a machine with an NVIDIA GPU"
@@ -95,12 +90,12 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         command = profile_command(read_document(workspace.request, Request))
     if state in BEFORE_FINALIZE and (source := changed_source(workspace)) is not None:
         command, why = f"warpsmith run {kernel} --fresh", f"{source} has changed since it was profiled"
-    if state is RunState.FINALIZE and _unproven_winner_is_in_place(workspace):
+    if state is RunState.FINALIZE and unproven_winner_is_in_place(workspace):
         why = "the winner lies in the production file and its tests have not passed yet; this goes on, or takes it back"
     if state is RunState.FINALIZE and _is_refused(workspace):
         command, why = f"warpsmith demo {kernel}", "a recorded winner is applied only in a demonstration copy"
-    if state is RunState.DONE and (source := _replaced_since(workspace)) is not None:
-        why = f"the run is finished; the production file, {source}, is no longer what this run applied"
+    if state is RunState.DONE:
+        why = f"the run is finished{changed_since(workspace)}"
     return NextStep(
         kernel=kernel,
         state=state,
@@ -145,60 +140,10 @@ def changed_source(workspace: Workspace) -> str | None:
     return None if unchanged else profile.source
 
 
-def _replaced_since(workspace: Workspace) -> str | None:
-    """The production file where it is no longer what the finished run applied. None also where that cannot be told."""
-    with suppress(UsageError):
-        applied = read_document(workspace.final_result, FinalResult).applied_sha256
-        if applied is not None:
-            source = read_document(workspace.profile, Profile).source
-            production = workspace.root / source
-            return None if production.is_file() and file_sha256(production) == applied else source
-    return None
-
-
 def _is_refused(workspace: Workspace) -> bool:
     """Whether a replay has a winner that may not be applied where it is."""
     request, search = read_document(workspace.request, Request), read_document(workspace.search_result, SearchResult)
     return request.recording is not None and search.winner is not None and not is_demonstration(workspace.root)
-
-
-def has_applied(workspace: Workspace) -> bool:
-    """Whether a finalize of this run has put its winner in place, or was about to, and has not taken it back.
-
-    Raises UsageError where the ledger is damaged.
-    """
-    return _last_of(workspace, APPLYING, REVERTED) == APPLYING
-
-
-def expect_own_winner(workspace: Workspace, search: SearchResult, profile: Profile) -> None:
-    """Raises UsageError where the winner is in place and the ledger, which tells whose doing that is, is lost."""
-    production = workspace.root / profile.source
-    if not production.is_file() or file_sha256(production) != search.winner_sha256:
-        return
-    if not any(event.get("event") == OPTIMIZED for event in workspace.events()):
-        raise UsageError(
-            f"{profile.source} is the winner of run {search.run_id}, and nothing in "
-            f"{workspace.relative(workspace.ledger)} tells any more whether the run put it there, before its tests had "
-            "passed; bring the original back, or move the workspace away if the winner is yours",
-            next_command=shlex.join(["cp", workspace.relative(workspace.original), profile.source]),
-        )
-
-
-def is_applying(workspace: Workspace) -> bool:
-    """Whether such a finalize has not come to its end either. Raises UsageError where the ledger is damaged."""
-    return _last_of(workspace, APPLYING, REVERTED, FINISHED) == APPLYING
-
-
-def _last_of(workspace: Workspace, *events: str) -> str | None:
-    return next((event["event"] for event in reversed(workspace.events()) if event.get("event") in events), None)
-
-
-def _unproven_winner_is_in_place(workspace: Workspace) -> bool:
-    search, profile = read_document(workspace.search_result, SearchResult), read_document(workspace.profile, Profile)
-    production = workspace.root / profile.source
-    if not is_applying(workspace) or not production.is_file():
-        return False
-    return search.winner_sha256 == file_sha256(production) != profile.source_sha256
 
 
 def approve(workspace: Workspace, gate: Gate, *, from_terminal: bool) -> Approval:
@@ -283,4 +228,6 @@ def _known(workspace: Workspace) -> tuple[str, ...]:
     if workspace.final_result.is_file():
         final = read_document(workspace.final_result, FinalResult)
         known.append(f"{final.outcome.value}: {final.reason}")
+        known += [] if final.taken_back_at is None else [taken_back_told(final)]
+        known += [] if (given := handed_over(workspace)) is None else [given.told]
     return tuple(known)

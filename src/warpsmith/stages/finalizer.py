@@ -6,30 +6,22 @@ way forward from there is passing tests or the original's bytes again.
 
 from __future__ import annotations
 
-import os
-import shlex
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.device import OriginKind
-from warpsmith.contracts.errors import PreflightError, Rejected, WarpsmithError
+from warpsmith.contracts.errors import PreflightError, Rejected
 from warpsmith.contracts.profile import Profile
-from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult, TestRun
+from warpsmith.contracts.result import FailedTest, FinalOutcome, FinalResult, SearchResult
 from warpsmith.contracts.verdict import Outcome
-from warpsmith.project.apply import apply, clear, revert
-from warpsmith.project.commands import import_path
+from warpsmith.project.apply import clear, revert
 from warpsmith.project.demonstration import is_demonstration
-from warpsmith.project.snapshot import expect_sha256, file_sha256, read_source, sha256_of
-from warpsmith.project.style import run_style
-from warpsmith.project.tests_gate import run_tests
+from warpsmith.project.snapshot import read_source, sha256_of
 from warpsmith.source.admit import admit
 from warpsmith.source.encoding import decoded
-from warpsmith.source.syntax import equal_syntax_tree
-from warpsmith.stages.checkpoints import APPLYING, FINISHED, REVERTED, expect_own_winner, has_applied, require
+from warpsmith.stages.applying import Applied, Change, apply_behind_tests, flaky_told, same_code
+from warpsmith.stages.checkpoints import require
 from warpsmith.stages.confirmation import confirm
 from warpsmith.stages.guarding import expect_guarded
+from warpsmith.stages.in_place import FINISHED, REVERTED, expect_own_winner, has_applied
 from warpsmith.stages.reporting import Confirmation, write_report
 from warpsmith.stages.session import Session
 from warpsmith.workspace.documents import read_document, write_document
@@ -40,34 +32,8 @@ CONFIRMED = {
     OriginKind.RECORDED: "its confirmation is on record; applied in a demonstration copy, whose tests passed here",
 }
 
-#: Told of a winner that the style command gave another layout.
-LAID_OUT_ANEW = "the syntax tree is the one that was measured"
-
 #: What a person is told step by step.
 STEPS = 3
-
-
-@dataclass(frozen=True)
-class Change:
-    """What is done to the production file, from bytes that were read once and are what was measured.
-
-    `accepted` is the sha256 of the production file as it was found: the original, or a winner that a killed run left.
-    Whatever is done to the file is done to exactly that.
-    """
-
-    production: Path
-    original: bytes
-    winner: bytes
-    accepted: str
-
-    @property
-    def applied(self) -> str:
-        """The sha256 of the production file with the winner in it."""
-        return self.accepted if self.is_applied else sha256_of(self.winner)
-
-    @property
-    def is_applied(self) -> bool:
-        return self.accepted != sha256_of(self.original)
 
 
 def finalize(session: Session) -> FinalResult:
@@ -92,7 +58,21 @@ def finalize(session: Session) -> FinalResult:
             revert(change.production, change.original, expected_sha256=change.accepted)
             workspace.log(REVERTED, winner=search.winner)
         return conclude(session, profile, search, not_confirmed(session, profile, search, confirmation), confirmation)
-    return conclude(session, profile, search, _apply_behind_tests(session, profile, search, change), confirmation)
+    session.progress.step("the kernel's own tests on the winner", 2, of=STEPS)
+    applied = apply_behind_tests(session, change, search.winner)
+    return conclude(session, profile, search, _settled(session, profile, search, applied), confirmation)
+
+
+def _settled(session: Session, profile: Profile, search: SearchResult, applied: Applied) -> FinalResult:
+    """What became of a winner that was confirmed."""
+    told = {"tests": applied.tests, "failed_tests": applied.failed, "style": applied.style}
+    if applied.applied_sha256 is None:
+        result = result_of(session, profile, search, FinalOutcome.REVERTED, applied.why_reverted)
+    else:
+        session.workspace.log("applied", winner=search.winner)
+        reason = why_applied(search.origin.kind, applied.failed)
+        result = result_of(session, profile, search, FinalOutcome.APPLIED, reason)
+    return result.model_copy(update={**told, "applied_sha256": applied.applied_sha256})
 
 
 def _guard(session: Session, profile: Profile, search: SearchResult) -> Change:
@@ -161,84 +141,6 @@ def _expect_admission(session: Session, search: SearchResult, original: bytes, w
         )
 
 
-def _apply_behind_tests(session: Session, profile: Profile, search: SearchResult, change: Change) -> FinalResult:
-    """The winner in place and its tests passed, or the original back in place and its tests run again."""
-    workspace, production = session.workspace, change.production
-    expect_sha256(production, change.accepted)
-    try:
-        expect_guarded(session, consequence="nothing is applied")
-        if not change.is_applied:
-            workspace.log(APPLYING, winner=search.winner)
-            apply(production, change.winner, expected_sha256=change.accepted)
-        session.progress.step("the kernel's own tests on the winner", 2, of=STEPS)
-        tests = _tests(session)
-        if not _is(production, change.applied):
-            raise Rejected(
-                f"{production.name} was changed or deleted while its tests ran; it is left as it is now",
-                next_command=shlex.join(["cp", workspace.relative(workspace.original), workspace.relative(production)]),
-            )
-        expect_guarded(session, consequence="the original is back")
-        if not tests.passed:
-            revert(production, change.original, expected_sha256=change.applied)
-    except BaseException:
-        if _is(production, change.applied):
-            revert(production, change.original, expected_sha256=change.applied)
-            with suppress(WarpsmithError):  # what is being raised matters more than that this could not be logged
-                workspace.log(REVERTED, winner=search.winner)
-        raise
-    if not tests.passed:
-        workspace.log(REVERTED, winner=search.winner)
-        again = _tests(session)
-        reason = (
-            f"the kernel's tests failed on the winner ({tests.reason}); the original is back and its tests "
-            f"{'pass' if again.passed else 'fail too, so they were failing before'}"
-        )
-        result = result_of(session, profile, search, FinalOutcome.REVERTED, reason)
-        return result.model_copy(update={"tests": tests})
-    style, styled_sha256 = _style(session, production, change.winner, change.applied)
-    workspace.log("applied", winner=search.winner)
-    result = result_of(session, profile, search, FinalOutcome.APPLIED, CONFIRMED[search.origin.kind])
-    return result.model_copy(update={"tests": tests, "style": style, "applied_sha256": styled_sha256})
-
-
-def _is(production: Path, sha256: str) -> bool:
-    return production.is_file() and file_sha256(production) == sha256
-
-
-def _tests(session: Session) -> TestRun:
-    return run_tests(
-        session.root,
-        session.config.test_command,
-        session.describe().tests,
-        log_path=session.workspace.tests_log,
-        env={**os.environ, "PYTHONPATH": import_path(session.root)},
-    )
-
-
-def _style(session: Session, production: Path, measured: bytes, applied: str) -> tuple[str, str]:
-    """What the style command makes of the file, applied only if the syntax tree is what was measured.
-
-    Returns what to tell of it, and the sha256 of the file as it then is.
-    """
-    styled = run_style(session.root, session.config.style_command, production)
-    expect_sha256(production, applied)
-    styled_sha256 = sha256_of(styled.content)
-    if styled_sha256 == applied:
-        return styled.told, applied
-    if not same_code(measured, styled.content):
-        return f"{styled.told}; it changed more than layout, so the measured bytes stay", applied
-    apply(production, styled.content, expected_sha256=applied)
-    return f"{styled.told}; {LAID_OUT_ANEW}", styled_sha256
-
-
-def same_code(measured: bytes, other: bytes) -> bool:
-    """Whether only the layout differs. False for what is no Python source."""
-    try:
-        return equal_syntax_tree(decoded(measured, ""), decoded(other, ""))
-    except PreflightError:
-        return False
-
-
 def result_of(
     session: Session, profile: Profile, search: SearchResult, outcome: FinalOutcome, reason: str
 ) -> FinalResult:
@@ -250,6 +152,10 @@ def result_of(
         original_sha256=profile.source_sha256,
         origin=search.origin,
     )
+
+
+def why_applied(origin: OriginKind, failed: tuple[FailedTest, ...]) -> str:
+    return CONFIRMED[origin] + flaky_told(failed)
 
 
 def no_improvement(session: Session, profile: Profile, search: SearchResult) -> FinalResult:

@@ -100,7 +100,8 @@ def _predicted(workspace: Workspace) -> dict[str, Any]:
 def _ended(workspace: Workspace) -> dict[str, Any]:
     final = read_document(workspace.final_result, FinalResult)
     speedup = final.confirmation.speedup if final.confirmation else None
-    return {"outcome": final.outcome, "winner": final.winner, "speedup": speedup, "origin": final.origin}
+    told = {"outcome": final.outcome, "winner": final.winner, "speedup": speedup, "origin": final.origin}
+    return {**told, "taken_back_at": final.taken_back_at}
 
 
 def _searched(workspace: Workspace) -> dict[str, Any]:

@@ -27,8 +27,9 @@ from warpsmith.source.encoding import encoded
 from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.scan import scan
 from warpsmith.stages.aiming import bench_in_regime, original_target
-from warpsmith.stages.checkpoints import OPTIMIZED, expect_source_unchanged
+from warpsmith.stages.checkpoints import expect_source_unchanged
 from warpsmith.stages.examining import reproducible
+from warpsmith.stages.in_place import OPTIMIZED
 from warpsmith.stages.judge import Judgement, time_copy
 from warpsmith.stages.narrowing import judge_proposal
 from warpsmith.stages.notebook import Notebook, learnings_of, lessons

@@ -29,7 +29,7 @@ from warpsmith.measure.worker.protocol import Describe, Identify, TargetRef, Wor
 from warpsmith.measure.worker.stored import OFFLINE_KINDS, StoredWorker
 from warpsmith.project.config import ProjectConfig
 from warpsmith.project.snapshot import read_source, sha256_of
-from warpsmith.stages import finalizer
+from warpsmith.stages import applying, finalizer
 from warpsmith.stages.confirmation import confirm
 from warpsmith.stages.machine import TOLD_BY_THE_MACHINE
 from warpsmith.stages.optimizer import optimize
@@ -242,8 +242,8 @@ def _behind_tests(
     again.left_out.append("what the kernel's tests and the style command said: as the run has it")
     reverted = stored.outcome is FinalOutcome.REVERTED
     outcome = FinalOutcome.REVERTED if reverted else FinalOutcome.APPLIED
-    reason = stored.reason if reverted else finalizer.CONFIRMED[search.origin.kind]
-    told: dict[str, object] = {"tests": stored.tests, "style": stored.style}
+    reason = stored.reason if reverted else finalizer.why_applied(search.origin.kind, stored.failed_tests)
+    told: dict[str, object] = {"tests": stored.tests, "failed_tests": stored.failed_tests, "style": stored.style}
     if not reverted:
         assert search.winner is not None
         winner = read_source(session.workspace.variant(search.winner))
@@ -254,10 +254,10 @@ def _behind_tests(
 def _put_in_place(session: Session, production: Path, winner: bytes, stored: FinalResult, again: Recomputed) -> str:
     """The applied file below the folder, for the report shows it. Returns the sha256 that it must have had."""
     content, applied = winner, sha256_of(winner)
-    if finalizer.LAID_OUT_ANEW in (stored.style or "") and stored.applied_sha256 is not None:
+    if applying.LAID_OUT_ANEW in (stored.style or "") and stored.applied_sha256 is not None:
         styled = production.read_bytes() if production.is_file() else b""
         applied = stored.applied_sha256
-        if sha256_of(styled) == applied and finalizer.same_code(winner, styled):
+        if sha256_of(styled) == applied and applying.same_code(winner, styled):
             content = styled
         else:
             pages = session.workspace.report_page.name, session.workspace.report_html.name

@@ -20,7 +20,7 @@ from warpsmith.measure.worker.stored import OFFLINE_KINDS, UNBOUND_KINDS, same_e
 from warpsmith.project.demonstration import copy_repository, is_demonstration
 from warpsmith.project.recordings import RecordedRun
 from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
-from warpsmith.stages.checkpoints import FINISHED
+from warpsmith.stages.in_place import FINISHED
 from warpsmith.stages.preflight import preflight_without_gpu
 from warpsmith.stages.session import target_ref, worker_without_gpu
 from warpsmith.workspace.documents import read_document

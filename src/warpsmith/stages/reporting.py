@@ -48,7 +48,7 @@ def write_report(
     rows = provider_rows(confirmation.timings, confirmation.memories) if confirmation else ()
     speedups = confirmation.verdict.cases if confirmation else ()
     applied = result.outcome is FinalOutcome.APPLIED
-    restore = (shlex.join(["cp", workspace.relative(workspace.original), profile.source]),) if applied else ()
+    restore = (f"warpsmith revert {request.kernel}",) if applied else ()
     context = ReportContext(
         request=request,
         profile=profile,
@@ -60,7 +60,7 @@ def write_report(
         correctness=confirmation.correctness if confirmation else None,
         diff=_diff(session, profile, search) if applied else "",
         plots=save_plots(workspace.plots, profile, rows, speedups, search.noise_floor),
-        reproduce_commands=(*restore, _command(request)),
+        reproduce_commands=(*restore, command_of(request)),
         revert_commands=restore,
         shared_with=_shared_with(workspace),
     )
@@ -73,7 +73,7 @@ def _shared_with(workspace: Workspace) -> tuple[int, ...]:
     return tuple(sorted({pid for event in workspace.events() if event["event"] == GPU_SHARED for pid in event["pids"]}))
 
 
-def _command(request: Request) -> str:
+def command_of(request: Request) -> str:
     """The command that begins such a run anew."""
     options = ["--fresh", f"--goal {request.goal.value}", f"--max-variants {request.max_variants}"]
     if request.autonomous:

@@ -22,12 +22,10 @@ from warpsmith.project.apply import clear, revert
 from warpsmith.project.snapshot import file_sha256, read_source, sha256_of
 from warpsmith.stages.checkpoints import (
     ON_A_GPU,
-    REVERTED,
     changed_source,
-    expect_own_winner,
-    is_applying,
     state_of,
 )
+from warpsmith.stages.in_place import REVERTED, expect_own_winner, is_applying
 from warpsmith.stages.prediction import DEFAULT_GPU
 from warpsmith.stages.recording import recording_to_replay
 from warpsmith.stages.session import gpu_for

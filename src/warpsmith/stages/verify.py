@@ -26,7 +26,7 @@ from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
 
 #: Fields of report.json that no sample says anything of.
-_NOT_RECOMPUTED = frozenset({"tests", "style"})
+_NOT_RECOMPUTED = frozenset({"tests", "failed_tests", "style", "taken_back_at"})
 
 
 def verify(run: Workspace, config: ProjectConfig, target_path: Path, tell: Callable[[str], None]) -> Verification:

@@ -152,6 +152,14 @@ class Workspace:
         return self.directory / "report.json"
 
     @property
+    def handover(self) -> Path:
+        return self.directory / "handover.json"
+
+    @property
+    def pull_request(self) -> Path:
+        return self.directory / "pull-request.md"
+
+    @property
     def ledger(self) -> Path:
         return self.directory / "ledger.jsonl"
 
