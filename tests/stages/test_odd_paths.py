@@ -5,15 +5,23 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from simulated_run import Run, make_repository
+from simulated_run import SOURCE, Run, make_repository
 
 from warpsmith.contracts.errors import UsageError
 from warpsmith.contracts.result import FinalOutcome, RunState
 from warpsmith.project.discover import find_root
 from warpsmith.stages.checkpoints import next_step
+from warpsmith.stages.handover import Asked, hand_over
+from warpsmith.stages.taking_back import take_back
+
+# Test modules are imported by path, so what they share is found only if they are told where.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "project"))
+
+from small_repository import committed, git, without_configuration
 
 NAME = "Käfer größe 模型 'it''s' \"q\" $HOME & (1); [*]"
 
@@ -25,7 +33,9 @@ def repository(tmp_path: Path) -> Path:
     return make_repository(root)
 
 
-def test_the_whole_pipeline_passes_in_a_folder_of_any_name(repository: Path) -> None:
+def test_the_whole_pipeline_passes_in_a_folder_of_any_name(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_configuration(monkeypatch)
+    committed(repository.parent)
     run = Run.begin(repository)
     original = run.production.read_bytes()
     run.configure("style_command: python -c 'import sys; print(sys.argv[1])' {file}")
@@ -37,9 +47,11 @@ def test_the_whole_pipeline_passes_in_a_folder_of_any_name(repository: Path) -> 
     assert result.tests is not None and result.tests.counts == {"passed": 1}
     assert result.style is not None and "did not change the file" in result.style
     assert next_step(run.workspace, "rms_norm").state is RunState.DONE
-    report = run.workspace.report_page.read_text(encoding="utf-8")
-    restore = next(line.strip() for line in report.splitlines() if line.strip().startswith("cp "))
-    subprocess.run(restore, shell=True, check=True, cwd=repository)
+
+    given = hand_over(run.workspace, Asked())
+    assert given is not None
+    assert git(repository, "diff", "--name-only", "-z", "main", given.branch) == f"{NAME}/{SOURCE}\0"
+    take_back(run.workspace)
     assert run.production.read_bytes() == original
 
 

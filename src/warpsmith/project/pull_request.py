@@ -73,7 +73,7 @@ def _create(git: Git, proposal: Proposal, remote: str | None) -> list[str]:
     upstream = git.ask("rev-parse", "--symbolic-full-name", "@{upstream}") or ""
     prefix = f"refs/remotes/{remote}/"
     base = ["--base", upstream.removeprefix(prefix)] if upstream.startswith(prefix) else []
-    body = os.path.relpath(proposal.body, git.top)
+    body = os.path.relpath(proposal.body.resolve(), git.top.resolve())
     return ["gh", "pr", "create", "--head", proposal.branch, *base, "--title", proposal.title, "--body-file", body]
 
 
