@@ -175,19 +175,19 @@ def failed_test(winner: tuple[int, int], original: tuple[int, int]) -> FailedTes
     )
 
 
-@pytest.mark.parametrize(("runs", "on_original"), [((1,), 0), ((1, 2), 1)])
-def test_a_flaky_test_is_not_held_against_the_winner_and_is_named(
-    optimized: Run, runs: tuple[int, ...], on_original: int
+@pytest.mark.parametrize(("runs", "originals"), [((1, 2), 1), ((1, 3), 2)])
+def test_a_test_that_fails_on_the_original_too_is_not_held_against_the_winner_and_is_named(
+    optimized: Run, runs: tuple[int, ...], originals: int
 ) -> None:
     failing_in_runs(optimized, *runs)
     result = optimized.finalize()
 
     assert result.outcome is FinalOutcome.APPLIED
     assert optimized.production.read_bytes() == winner_of(optimized)
-    assert result.failed_tests == (failed_test(winner=(1, 2), original=(on_original, 1)),)
+    assert result.failed_tests == (failed_test(winner=(1, 2), original=(1, originals)),)
     assert result.reason == (
         "confirmed afresh, applied, tests passed; flaky tests, which passed on it in another run: "
-        f"{A_TEST} failed in 1 of 2 runs on the winner and in {on_original} of 1 on the original"
+        f"{A_TEST} failed in 1 of 2 runs on the winner and in 1 of {originals} on the original"
     )
     assert result.tests is not None and result.tests.passed
     for page in (optimized.workspace.report_page, optimized.workspace.report_html):
@@ -196,8 +196,21 @@ def test_a_flaky_test_is_not_held_against_the_winner_and_is_named(
     assert events[-5:] == ["applying", "reverted", "applying", "applied", "finished"]
 
 
+def test_a_test_that_fails_on_the_winner_alone_keeps_it_out_though_it_might_pass_in_another_run(optimized: Run) -> None:
+    failing_in_runs(optimized, 1)
+    result = optimized.finalize()
+
+    assert result.outcome is FinalOutcome.REVERTED
+    assert (optimized.root / "runs").read_text() == "xxx"
+    assert optimized.production.read_bytes() == original_of(optimized)
+    assert result.failed_tests == (failed_test(winner=(1, 1), original=(0, 2)),)
+    assert (
+        f"its tests pass: {A_TEST} failed in 1 of 1 runs on the winner and in 0 of 2 on the original" in result.reason
+    )
+
+
 def test_a_winner_is_tested_twice_at_most(optimized: Run) -> None:
-    failing_in_runs(optimized, 1, 3)
+    failing_in_runs(optimized, 1, 2, 3)
     assert optimized.finalize().outcome is FinalOutcome.REVERTED
     assert (optimized.root / "runs").read_text() == "xxx"
     assert optimized.production.read_bytes() == original_of(optimized)

@@ -1,7 +1,8 @@
 """Puts a winner into the production file behind the kernel's own tests, and takes it back where they fail on it.
 
 The file is replaced in one step, and the only way forward from there is passing tests or the original's bytes again.
-A failure is told apart from a test's own flakiness by at most three runs: winner, original, winner.
+A test is flaky where the original fails it too. One that fails on the winner alone may have found a race, which passes
+now and then: it keeps the winner out. At most four runs tell: winner, original, original, winner.
 """
 
 from __future__ import annotations
@@ -100,15 +101,25 @@ def apply_behind_tests(session: Session, change: Change, winner: int) -> Applied
     if first.passed:
         return _kept(session, change, Applied(first))
     session.progress.note("they failed; the original is back, and its tests run")
-    original = _run_tests(session, change.production, sha256_of(change.original))
+    originals = [_run_tests(session, change.production, sha256_of(change.original))]
     if not first.failed:  # nothing of which another run could tell whether it is flaky
-        return Applied(first, original)
-    session.progress.note("the kernel's own tests on the winner once more, to tell what is flaky")
+        return Applied(first, originals[-1])
+    if not _fail_too(first, originals):
+        session.progress.note("they run on the original once more, to tell what is flaky")
+        originals.append(_run_tests(session, change.production, sha256_of(change.original)))
+    if not _fail_too(first, originals):
+        return Applied(first, originals[-1], _failures([first], originals))
+    session.progress.note("what failed is flaky or was failing before: the tests on the winner once more")
     second = _on_the_winner(session, change.begun_anew, winner)
-    failed = _failures((first, second), (original,))
+    failed = _failures([first, second], originals)
     if not second.passed:
-        return Applied(first, original, failed)
-    return _kept(session, change.begun_anew, Applied(second, original, failed))
+        return Applied(first, originals[-1], failed)
+    return _kept(session, change.begun_anew, Applied(second, originals[-1], failed))
+
+
+def _fail_too(on_winner: TestRun, originals: Sequence[TestRun]) -> bool:
+    """Whether the original failed each of these tests in some run."""
+    return {*on_winner.failed} <= {name for run in originals for name in run.failed}
 
 
 def _on_the_winner(session: Session, change: Change, winner: int) -> TestRun:
