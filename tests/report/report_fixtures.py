@@ -74,6 +74,16 @@ def accepted() -> Verdict:
     )
 
 
+def not_confirmed() -> Verdict:
+    """Measured afresh, what the search had found is gone."""
+    changes = {
+        "outcome": Outcome.REJECTED,
+        "reasons": ("1.004× [0.998, 1.010] the original over the tuning cases, below the bar of 1.010×",),
+        "goal": Interval(value=1.004, low=0.998, high=1.010),
+    }
+    return accepted().model_copy(update=changes)
+
+
 def proposed() -> Variant:
     return Variant(
         number=1,
@@ -214,7 +224,7 @@ def context(outcome: FinalOutcome = FinalOutcome.APPLIED, **changes: object) -> 
         FinalOutcome.APPLIED: "confirmed afresh, applied, tests passed",
         FinalOutcome.NO_IMPROVEMENT: "no variant was accepted: every strategy that the profile recommends was tried",
         FinalOutcome.REVERTED: "the kernel's tests failed on the winner; the original is back and its tests pass",
-        FinalOutcome.NOT_CONFIRMED: "measured afresh, the winner did not hold: 1.004×, interval reaches 1%",
+        FinalOutcome.NOT_CONFIRMED: f"measured afresh, the winner did not hold: {not_confirmed().reasons[0]}",
     }
     result = FinalResult(
         run_id="20261129-140500",
@@ -224,7 +234,7 @@ def context(outcome: FinalOutcome = FinalOutcome.APPLIED, **changes: object) -> 
         applied_sha256=WINNER_SHA if outcome is FinalOutcome.APPLIED else None,
         original_sha256=ORIGINAL_SHA,
         origin=ORIGIN,
-        confirmation=accepted() if found else None,
+        confirmation=(not_confirmed() if outcome is FinalOutcome.NOT_CONFIRMED else accepted()) if found else None,
         tests=tests if outcome in (FinalOutcome.APPLIED, FinalOutcome.REVERTED) else None,
         style="ruff format: unchanged" if outcome is FinalOutcome.APPLIED else None,
     )

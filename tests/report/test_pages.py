@@ -109,7 +109,7 @@ def test_a_report_says_what_its_intervals_rest_on_in_rounds_and_processes() -> N
     assert "in 20 rounds a case and process. In a round the sides are timed in turn" in page
     assert "confirmed in three cold processes, everything else in one." in page and CONFIRMING_PROCESSES == 3
     assert "Noise floor of the goal metric" in page
-    assert " block" not in page.split("## How sure")[1].split("## What it costs")[0]
+    assert " block" not in page.split("## How sure")[1].split("## Correctness")[0]
 
 
 def test_the_three_way_table_says_who_was_timed_together_and_who_was_not() -> None:
@@ -162,6 +162,66 @@ def test_plots_are_linked_relative_to_the_report() -> None:
 
     assert "![Speed-up by case](plots/speedup.png)" in page
     assert "([SVG](plots/speedup.svg))" in page
+
+
+def test_a_plot_names_the_samples_it_is_drawn_from() -> None:
+    samples = tuple(Path("optimization/rms_norm/benchmarks") / name for name in ("v1_samples.csv", "v2_samples.csv"))
+    page = render_report(run.context(plots=tuple(p.model_copy(update={"samples": samples}) for p in plots())))
+
+    links = ", ".join(f"[benchmarks/{path.name}](benchmarks/{path.name})" for path in samples)
+    assert f"Speed-up by case ([SVG](plots/speedup.svg); drawn from {links})" in page
+
+
+@pytest.mark.parametrize("outcome", list(FinalOutcome))
+def test_the_five_answers_stand_before_the_first_table(outcome: FinalOutcome) -> None:
+    page = render_report(run.context(outcome))
+    first_screen = page.partition("\n|")[0]
+
+    for question in ("What changed", "How much it brings, where", "How sure", "What it costs", "How to undo it"):
+        assert f"- **{question}.** " in first_screen
+
+
+def test_the_tables_of_cases_stand_below_everything_that_a_decision_needs() -> None:
+    page = render_report(run.context(plots=plots()))
+    heads = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
+
+    assert heads == [
+        *("In short", "What changed", "The profile in short", "Variants", "The other variants, and what they taught"),
+        *("Plots", "How sure", "Correctness", "What it costs", "How to reproduce", "How to undo", "Recommendations"),
+        *("Limits", "Case by case", "Against the baselines", "Tests and style"),
+    ]
+
+
+def test_a_winner_that_was_not_applied_is_shown_as_what_it_is() -> None:
+    page = render_report(run.context(FinalOutcome.REVERTED))
+
+    assert "Nothing: `src/warpsmith/kernels/rms_norm.py` is as it was.\n" in page
+    assert (
+        "v1, Launch settings as a table by shape and GPU, not applied to `src/warpsmith/kernels/rms_norm.py`:" in page
+    )
+    assert run.DIFF in page
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (FinalOutcome.NO_IMPROVEMENT, "# rms_norm: no improvement found, v2 inconclusive; the kernel stays as it was"),
+        (FinalOutcome.NOT_CONFIRMED, "# rms_norm: not confirmed; measured afresh the win is inconclusive, and the"),
+    ],
+)
+def test_the_first_line_says_where_it_could_not_be_told(outcome: FinalOutcome, said: str) -> None:
+    first, second, third = run.variants()
+    assert second.verdict is not None
+    unsure = second.verdict.model_copy(update={"outcome": Outcome.INCONCLUSIVE})
+    variants = (first, second.model_copy(update={"verdict": unsure}), third)
+    context = run.context(outcome, variants=variants)
+    if context.result.confirmation is not None:
+        confirmation = context.result.confirmation.model_copy(update={"outcome": Outcome.INCONCLUSIVE})
+        context = context.model_copy(
+            update={"result": context.result.model_copy(update={"confirmation": confirmation})}
+        )
+
+    assert render_report(context).startswith(said)
 
 
 def test_held_out_cases_are_marked_in_a_report() -> None:

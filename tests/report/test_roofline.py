@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 
 from warpsmith.contracts.case import DType, Mode
 from warpsmith.contracts.profile import Headroom, Profile
-from warpsmith.report.roofline import MODE_COLOURS, roofline_figure, save_roofline
+from warpsmith.report.roofline import roofline_figure, save_roofline
+from warpsmith.report.roofline_axes import MODE_COLOURS
 from warpsmith.report.roofline_panels import Mark, Panel, roofline_panels
 
 

@@ -13,8 +13,8 @@ import report_fixtures as run
 
 from warpsmith.contracts.result import FinalOutcome
 from warpsmith.report.context import Plot
+from warpsmith.report.diff import DiffLine, diff_lines
 from warpsmith.report.pages import render_html
-from warpsmith.report.webpage import DiffLine, diff_lines
 
 Golden = Callable[[str, str], None]
 VOID = {"meta", "img", "br"}
@@ -43,7 +43,7 @@ def plot(tmp_path: Path) -> Plot:
 
 
 def test_the_page_is_as_it_was(golden: Golden, plot: Plot) -> None:
-    golden("report-applied.html", render_html(run.context(plots=(plot,))))
+    golden("report-applied.html", render_html(run.context(plots=(plot,), folder=plot.png.parent)))
 
 
 @pytest.mark.parametrize("outcome", list(FinalOutcome))
@@ -64,9 +64,27 @@ def test_a_plot_is_inside_the_page(plot: Plot) -> None:
 def test_the_page_needs_no_network(plot: Plot) -> None:
     page = render_html(run.context(plots=(plot,)))
 
-    assert re.findall(r'(?:src|href)="(?!data:)', page) == []
+    assert re.findall(r'src="(?!data:)', page) == []
+    assert {link for link in re.findall(r'href="([^"]*)"', page) if ":" in link or link.startswith("/")} == set()
     assert "http" not in page
     assert "@import" not in page
+
+
+def test_a_figure_is_linked_to_its_samples(plot: Plot) -> None:
+    folder = plot.png.parent
+    drawn = plot.model_copy(update={"samples": (folder / "benchmarks" / "v1_samples.csv",)})
+    page = render_html(run.context(plots=(drawn,), folder=folder))
+
+    link = '<a class="samples" href="benchmarks/v1_samples.csv">benchmarks/v1_samples.csv</a>'
+    assert f"drawn from {link}" in page
+    assert '<a href="speedup.png">PNG</a>' in page
+
+
+def test_a_link_within_the_page_has_its_section(plot: Plot) -> None:
+    for outcome in FinalOutcome:
+        for plots in ((), (plot,)):
+            page = render_html(run.context(outcome, plots=plots))
+            assert {link[1:] for link in re.findall(r'href="(#[^"]*)"', page)} <= set(re.findall(r'id="([^"]*)"', page))
 
 
 def test_the_page_follows_the_readers_colour_scheme() -> None:

@@ -42,6 +42,7 @@ RECORDED = RecordedRun.of(REPOSITORY / TARGET_FILE, KERNEL)
 WRITTEN = (
     *("request.json", "original_rms_norm.py", "profile.json", "profile.md", "comparison.json", "comparison.md"),
     *("report.json", "report.md", "report.html", "sweep.csv", "benchmarks/v0_baseline.csv"),
+    "benchmarks/confirmation_samples.csv",
 )
 UPDATE = bool(os.environ.get("WARPSMITH_UPDATE_EXAMPLE"))
 
@@ -101,7 +102,7 @@ def _replace_example(workspace: Workspace) -> None:
 def _written_by_variants() -> list[str]:
     endings = (".py", ".json", "_notes.md")
     return sorted(path.name for end in endings for path in EXAMPLE.glob(f"{KERNEL}_v*{end}")) + sorted(
-        f"benchmarks/{path.name}" for path in EXAMPLE.glob("benchmarks/v*_results.csv")
+        f"benchmarks/{path.name}" for path in EXAMPLE.glob("benchmarks/v*.csv")
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import hashlib
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -104,7 +106,36 @@ def test_the_report_has_the_diff_the_confirmation_and_the_plots(optimized: Run) 
     assert f"--- a/{SOURCE}" in page and f"+++ b/{SOURCE}" in page
     assert "## How to undo\n\n```bash\nwarpsmith revert rms_norm\n```" in page
     assert optimized.workspace.report_html.is_file()
-    assert [path.suffix for path in optimized.workspace.plots.iterdir()].count(".png") >= 3
+    assert {path.stem for path in optimized.workspace.plots.iterdir()} > {"speedup", "speed", "memory", "progress"}
+
+
+def test_plots_and_every_figure_of_them_link_to_samples_that_are_there(optimized: Run) -> None:
+    optimized.finalize()
+    folder, page = optimized.workspace.directory, optimized.workspace.report_page.read_text()
+    linked = re.findall(r"; drawn from (.+)\)$", page, re.MULTILINE)
+    assert len(linked) == page.count("\n![") >= 4
+    files = {path for line in linked for path in re.findall(r"\]\(([^)]+)\)", line)}
+    assert files > {"benchmarks/confirmation_samples.csv"}
+    assert [path for path in sorted(files) if not (folder / path).is_file()] == []
+
+
+def test_the_samples_of_the_confirmation_are_all_that_was_timed_in_it(optimized: Run) -> None:
+    optimized.finalize()
+    with optimized.workspace.confirmation_csv.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "time"]
+    asked = [question for question in optimized.gpu.asked if isinstance(question, Time)]
+    in_three = {(q.case.name, q.mode.value) for q in asked if q.seed == 1002}
+    assert {(row["case"], row["mode"]) for row in rows if row["process"] == "2"} == in_three
+    assert {(row["case"], row["mode"]) for row in rows} == {(q.case.name, q.mode.value) for q in asked}
+
+
+def test_what_the_tests_turned_back_is_shown_in_the_report_as_not_applied(optimized: Run) -> None:
+    optimized.write_tests(FAILS_ON_THE_WINNER)
+    assert optimized.finalize().outcome is FinalOutcome.REVERTED
+    page = optimized.workspace.report_page.read_text()
+    assert page.startswith("# rms_norm: reverted")
+    assert f"not applied to `{SOURCE}`:" in page and f"+++ b/{SOURCE}" in page
+    assert "There is nothing to undo." in page
 
 
 def test_the_confirmation_asks_a_seed_that_no_search_used(optimized: Run) -> None:

@@ -94,7 +94,7 @@ def test_every_variant_leaves_its_source_record_notes_and_results(optimized: Run
     for number in (1, 2, 3):
         assert workspace.variant(number).is_file()
         assert workspace.variant_notes(number).is_file()
-        assert workspace.results_csv(number).is_file()
+        assert workspace.results_csv(number).is_file() and workspace.samples_csv(number).is_file()
     searched = [line.partition(",")[0] for line in workspace.sweep_csv.read_text().splitlines()]
     assert list(dict.fromkeys(searched))[:2] == ["variant", "v1"]
     assert not workspace.variant(4).exists() and workspace.variant_notes(4).is_file()

@@ -47,6 +47,7 @@ def test_the_profile_says_what_holds_each_pass_back_and_what_to_try(profiled: Ru
     assert profile.recommendations[0].strategy == "settings"
     assert "forward is left alone" in profile.recommendations[0].why
     assert profiled.workspace.profile_page.is_file() and profiled.workspace.baseline_csv.is_file()
+    assert profiled.workspace.samples_csv(0).is_file()
 
 
 def test_every_case_mode_and_provider_has_a_baseline_and_a_missing_provider_says_why(profiled: Run) -> None:

@@ -35,7 +35,7 @@ from warpsmith.workspace.store import content_sha256
 #: What the three stages write beside the files of variants.
 WRITTEN = (
     *("profile.json", "profile.md", "benchmarks/v0_baseline.csv", "sweep.csv", "comparison.json", "comparison.md"),
-    *("report.json", "report.md", "report.html"),
+    *("report.json", "report.md", "report.html", "benchmarks/v0_samples.csv", "benchmarks/confirmation_samples.csv"),
 )
 
 
@@ -160,7 +160,7 @@ def test_a_search_that_ran_out_of_time_ends_where_it_ended(profiled: Run) -> Non
 
 def test_a_profile_alone_is_verified_alone(profiled: Run) -> None:
     found = verified(profiled)
-    assert (told(found), found.stages, found.documents) == ([], ("profile",), 3)
+    assert (told(found), found.stages, found.documents) == ([], ("profile",), 4)
 
 
 def test_a_sample_that_was_changed_shows_by_itself_and_in_the_figures(profiled: Run) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from pydantic import Field
+
 from warpsmith.contracts.base import Contract
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.measurement import Correctness
@@ -19,18 +21,34 @@ from warpsmith.verdict.statistics import geometric_mean
 
 
 class Plot(Contract):
-    """One figure as it was saved, in two forms. `title` says in a sentence what it shows."""
+    """One figure as it was saved, in two forms. `title` says in a sentence what it shows.
+
+    `samples` are the files with the raw samples that it is drawn from.
+    """
 
     title: str
     png: Path
     svg: Path
+    samples: tuple[Path, ...] = ()
+
+
+class SampleFiles(Contract):
+    """Where raw samples lie as CSV: of the profile, of each variant, of the fresh measurement, of the sweeps.
+
+    None, or not among the variants, where nothing was measured.
+    """
+
+    baseline: Path | None = None
+    variants: dict[int, Path] = Field(default_factory=dict)
+    confirmation: Path | None = None
+    sweep: Path | None = None
 
 
 class ReportContext(Contract):
     """What a report tells. Its figures come from `result.confirmation`, the fresh measurement, and nothing earlier.
 
-    `rows` are the three-way measurement: original, optimized and baselines. `diff` is empty where nothing was
-    applied. `folder` is where report.md will stand, and plots are linked relative to it. The commands are
+    `rows` are the three-way measurement: original, optimized and baselines. `diff` is of the winner, applied or not,
+    and empty without one. `folder` is where report.md will stand, and plots are linked relative to it. The commands are
     lines that a person can paste. `shared_with` are processes that computed on the GPU during the run.
     """
 
@@ -44,6 +62,7 @@ class ReportContext(Contract):
     correctness: Correctness | None = None
     diff: str = ""
     plots: tuple[Plot, ...] = ()
+    samples: SampleFiles = SampleFiles()
     reproduce_commands: tuple[str, ...] = ()
     revert_commands: tuple[str, ...] = ()
     shared_with: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Draws a report's figures and saves them as PNG and SVG, byte for byte the same for the same figures.
+"""Draws figures and saves them as PNG and SVG, byte for byte the same for the same figures.
 
 Owns file formats and names; the caller says in which folder.
 """
@@ -6,7 +6,6 @@ Owns file formats and names; the caller says in which folder.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,45 +17,15 @@ from warpsmith.contracts.bench import BenchResult
 from warpsmith.contracts.case import Role
 from warpsmith.contracts.measurement import L2
 from warpsmith.contracts.profile import Profile
-from warpsmith.contracts.verdict import CaseSpeedup
-from warpsmith.report.baseline_view import least_times_ms
 from warpsmith.report.bench_rows import plotted
 from warpsmith.report.context import Plot
-from warpsmith.report.plots import memory_figure, speed_figure, speedup_figure
+from warpsmith.report.plots import memory_figure, speed_figure
 from warpsmith.report.quantities import origin_told
-from warpsmith.report.rows import ProviderRow
 from warpsmith.report.sweep_plot import sweep_figure
 from warpsmith.report.sweep_view import SweepView
 from warpsmith.workspace.documents import write_bytes
 
 PNG_DPI = 200
-
-
-def save_plots(
-    folder: Path,
-    profile: Profile,
-    rows: Sequence[ProviderRow],
-    speedups: Sequence[CaseSpeedup] = (),
-    noise_floor: float | None = None,
-) -> tuple[Plot, ...]:
-    """Draws what there is data for into `folder`, which is made where it is missing: speedup, speed, memory.
-
-    Each as <name>.png and <name>.svg.
-    """
-    source = f"{profile.kernel}, {origin_told(profile.origin, profile.device)}"
-    interval = "median and 95% interval"
-    name, plots = profile.kernel, []
-    if speedups:
-        figure = speedup_figure(speedups, f"{source}; {interval}", noise_floor)
-        plots.append(save(figure, folder, "speedup", f"Speed-up of {name} over the original, by case and mode"))
-    if any(row.time_ms is not None for row in rows):
-        figure = speed_figure(rows, f"{source}; {interval}", least_times_ms(profile))
-        plots.append(save(figure, folder, "speed", f"Time of {name} and its baselines, by case and mode"))
-    if any(row.peak_bytes is not None for row in rows):
-        figure = memory_figure(rows, source)
-        weighed = " and ".join(dict.fromkeys(row.provider for row in rows if row.peak_bytes is not None))
-        plots.append(save(figure, folder, "memory", f"Peak memory of {name}, {weighed}, by case and mode"))
-    return tuple(plots)
 
 
 def save_bench_plots(folder: Path, result: BenchResult) -> tuple[Plot, ...]:

@@ -131,6 +131,11 @@ def method(name: str) -> str:
     return _METHODS.get(name, name)
 
 
+def count(number: int, noun: str) -> str:
+    """As "1 line" or "3 lines"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def words(identifier: str) -> str:
     """An identifier as text: "grid_too_small" as "grid too small"."""
     return identifier.replace("_", " ")

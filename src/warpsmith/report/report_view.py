@@ -1,4 +1,4 @@
-"""A report's facts arranged for reading: the headline, the table of cases, the three-way table, how sure, limits.
+"""A report's facts arranged for reading: the headline, the table of cases, the three-way table, limits.
 
 Pure; shared by the Markdown and the HTML report, so that both say the same.
 """
@@ -9,14 +9,16 @@ from dataclasses import dataclass
 
 from warpsmith.contracts.aim import Objective
 from warpsmith.contracts.case import Mode, Role
-from warpsmith.contracts.device import OriginKind
-from warpsmith.contracts.measurement import OPTIMIZED, ORIGINAL
+from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import ModeProfile
 from warpsmith.contracts.result import FinalOutcome
 from warpsmith.contracts.variant import Variant
-from warpsmith.contracts.verdict import CaseSpeedup, Outcome, TargetResult
-from warpsmith.report import aim_view, quantities
+from warpsmith.contracts.verdict import CaseSpeedup, Outcome, TargetResult, Verdict
+from warpsmith.report import aim_view, profile_view, quantities, sureness_view
+from warpsmith.report.advice import advice
+from warpsmith.report.answers import answers
 from warpsmith.report.context import ReportContext
+from warpsmith.report.correctness_view import output_lines
 from warpsmith.report.rejection import in_short
 from warpsmith.report.rows import ProviderRow, provider_order
 
@@ -27,14 +29,9 @@ OUTCOME_MEANS: dict[FinalOutcome, str] = {
     FinalOutcome.NOT_CONFIRMED: "not confirmed; measured afresh the win did not hold, and the kernel stays as it was",
 }
 
-#: What a reader may not know of the report's own words, told where they first stand.
-ROUND = (
-    "In a round the sides are timed in turn, in random order; inputs, addresses, loaded code and captures are made "
-    "anew for it, the same for both."
-)
-SPECIALIZATION = (
-    "A specialization is a kernel that Triton compiles for one combination of types, constants and divisible sizes."
-)
+INCONCLUSIVE_AFRESH = "not confirmed; measured afresh the win is inconclusive, and the kernel stays as it was"
+
+#: Of an outcome, told where a variant has it.
 INCONCLUSIVE = "Inconclusive: the interval does not tell whether the bar is reached, though it was measured longer."
 
 
@@ -64,12 +61,18 @@ def values(context: ReportContext) -> dict[str, object]:
         "context": context,
         "headline": headline(context),
         "summary": (*summary(context), *aim_view.aim_lines(context.request.aim, _target(context))),
+        "answers": answers(context),
+        "conclusions": profile_view.conclusions(context.profile),
         "mode_tables": mode_tables(context),
         "three_way": three_way_tables(context),
         "told": what_came_of_it,
-        "sureness": sureness(context),
+        "lessons": lessons,
+        "sureness": sureness_view.sureness(context),
+        "correctness": sureness_view.correctness(context),
+        "output_lines": output_lines(context.correctness),
+        "advice": advice(context),
         "limits": limits(context),
-        "cost_notes": cost_notes(context),
+        "cost_notes": sureness_view.cost_notes(context),
         "within_a_row": quantities.WITHIN_A_ROW,
         "inconclusive": _inconclusive(context),
         "origin": quantities.origin_told(context.profile.origin, context.profile.device),
@@ -91,25 +94,36 @@ def headline(context: ReportContext) -> str:
             less = f"{quantities.ratio(confirmation.goal.value)} less peak memory"
             return f"{kernel}: applied, {less} in {confirmation.goal_mode.value} on {context.profile.device.name}"
         return f"{kernel}: applied, {gain} as fast in {confirmation.goal_mode.value} on {context.profile.device.name}"
+    if context.result.outcome is FinalOutcome.NOT_CONFIRMED and _is_inconclusive(confirmation):
+        return f"{kernel}: {INCONCLUSIVE_AFRESH}"
+    unsure = [f"v{variant.number}" for variant in context.variants if _is_inconclusive(variant.verdict)]
+    if context.result.outcome is FinalOutcome.NO_IMPROVEMENT and unsure:
+        return f"{kernel}: no improvement found, {' and '.join(unsure)} inconclusive; the kernel stays as it was"
     return f"{kernel}: {OUTCOME_MEANS[context.result.outcome]}"
 
 
+def _is_inconclusive(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.outcome is Outcome.INCONCLUSIVE
+
+
 def summary(context: ReportContext) -> tuple[str, str, str]:
-    """Three lines: what came out, where it helps most and least, what was tried."""
+    """Three lines: what came out, how far from the ceiling it is, what was tried."""
     count = len(context.variants)
     tried = f"Tried {count} variant{'' if count == 1 else 's'}; stopped: {context.search.stop_reason.rstrip('.')}."
     winner = context.winner
     made_of = " on ".join(quantities.words(each.strategy) for each, _ in reversed(context.winning_changes))
     what = f"Winner: v{winner.number}, {made_of}." if winner else "No variant beat the original."
-    goal = [c for c in context.speedups if c.mode is context.request.goal]
-    if not goal:
-        return f"{what} {_sentence(context.result.reason)}", _profile_line(context), tried
-    best, worst = max(goal, key=lambda c: c.speedup.value), min(goal, key=lambda c: c.speedup.value)
-    where = (
-        f"In {context.request.goal.value} it brings most at {_case(best)} ({quantities.ratio(best.speedup.value)}) "
-        f"and least at {_case(worst)} ({quantities.ratio(worst.speedup.value)})."
-    )
-    return f"{what} {_sentence(context.result.reason)}", where, tried
+    return f"{what} {_sentence(context.result.reason)}", _ceiling_line(context), tried
+
+
+def _ceiling_line(context: ReportContext) -> str:
+    """Before and after where the winner was measured afresh, else what the profile says of the original."""
+    shares = {mode: context.share_before_and_after(mode) for mode in context.modes}
+    known = {mode.value: each for mode, each in shares.items() if each is not None}
+    if not known:
+        return _profile_line(context)
+    told = (f"{mode} {quantities.percent(a)} and {quantities.percent(b)}" for mode, (a, b) in known.items())
+    return f"Share of the ceiling, original and winner: {', '.join(told)}."
 
 
 def _profile_line(context: ReportContext) -> str:
@@ -126,11 +140,6 @@ def _share(mode: ModeProfile) -> str:
 def _sentence(text: str) -> str:
     text = text.strip()
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
-def _case(speedup: CaseSpeedup) -> str:
-    held_out = ", held-out" if speedup.role is Role.HELD_OUT else ""
-    return f"{quantities.case_label(speedup.case)}{held_out}"
 
 
 def mode_tables(context: ReportContext) -> tuple[ModeTable, ...]:
@@ -188,78 +197,16 @@ def what_came_of_it(variant: Variant) -> str:
     return variant.detail or f"{quantities.words(variant.status.value)}, no result yet"
 
 
-def sureness(context: ReportContext) -> tuple[str, ...]:
-    """What the figures rest on, a sentence a line."""
-    lines = []
-    optimized = [row for row in context.rows if row.provider == OPTIMIZED and row.time_ms is not None]
-    if optimized:
-        methods = " and ".join(sorted({quantities.method(row.method.value) for row in optimized}))
-        rounds = _range([row.rounds for row in optimized])
-        lines.append(
-            f"Device time by {methods}, {context.request.l2.value} L2, in {rounds} rounds a case and process. {ROUND}"
-        )
-        lines.append(
-            "A speed-up is the 20% trimmed mean over rounds of the logarithm of original over optimized, its 95% "
-            "interval a bootstrap over rounds; where processes disagree by more than their rounds explain, the "
-            "interval is widened by the Birge ratio."
-        )
-    if context.result.confirmation is not None:
-        lines.append(
-            "Measured afresh in new processes, on inputs that no search has seen; no other figure counts. The goal on "
-            "the tuning cases was confirmed in three cold processes, everything else in one."
-        )
-    floor = context.search.noise_floor
-    if floor is not None:
-        lines.append(
-            "Noise floor of the goal metric, the original against a copy of itself over the tuning cases by the same "
-            f"procedure: {100 * floor:.2f}%. Of a single case it is more."
-        )
-    if context.correctness is not None:
-        lines += [_correctness_line(context), *_sanitizer_lines(context)]
-    if context.result.tests is not None:
-        tests = context.result.tests
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in tests.counts.items())
-        told = "passed" if tests.passed else "failed"
-        where = "" if context.profile.origin.kind is OriginKind.MEASURED else ", run on this machine, not recorded"
-        lines.append(f"The kernel's own tests {told}: {counts} in {tests.duration_s:.0f} s{where}.")
-    return tuple(lines)
-
-
-def cost_notes(context: ReportContext) -> tuple[str, ...]:
-    """What to know of the guardrails' figures, a sentence each."""
-    rails = context.result.confirmation.guardrails if context.result.confirmation else ()
-    notes = []
-    if any(rail.metric.startswith("host time") for rail in rails):
-        notes.append(quantities.HOST_TIME_DRIFTS)
-    if any(rail.metric.startswith("specializations") for rail in rails):
-        notes.append(SPECIALIZATION)
-    return tuple(notes)
+def lessons(variant: Variant) -> tuple[str, ...]:
+    """What it taught beyond how it ended."""
+    ended = {what_came_of_it(variant), *(variant.verdict.reasons if variant.verdict else ())}
+    return tuple(each for each in variant.learnings if each.removeprefix(f"{variant.status.value}: ") not in ended)
 
 
 def _inconclusive(context: ReportContext) -> str | None:
     """What that outcome means, where a variant has it."""
     verdicts = [variant.verdict for variant in context.variants if variant.verdict is not None]
     return INCONCLUSIVE if any(verdict.outcome is Outcome.INCONCLUSIVE for verdict in verdicts) else None
-
-
-def _correctness_line(context: ReportContext) -> str:
-    assert context.correctness is not None
-    checks = context.correctness.checks
-    failed = [check.case.name for check in checks if check.failures]
-    if failed:
-        return f"Wrong at {len(failed)} of {len(checks)} cases against float64: {', '.join(failed)}."
-    return f"Correct at all {len(checks)} cases against float64, outputs and gradients, as accurate as the original."
-
-
-def _sanitizer_lines(context: ReportContext) -> list[str]:
-    """A sentence for each of compute-sanitizer's tools that was asked of the winner."""
-    found = context.correctness.sanitizations if context.correctness else ()
-    return [f"{each}, at the smallest case of each dtype and the three smallest of all." for each in found]
-
-
-def _range(counts: list[int]) -> str:
-    low, high = min(counts), max(counts)
-    return str(low) if low == high else f"{low} to {high}"
 
 
 def limits(context: ReportContext) -> tuple[str, ...]:

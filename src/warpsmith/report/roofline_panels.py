@@ -5,10 +5,12 @@ Pure, and without matplotlib, as a page asks it whether there is a plot to link;
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from warpsmith.contracts.case import Mode
+from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.profile import Headroom, Profile
 
 
@@ -56,13 +58,17 @@ def marks(profile: Profile) -> tuple[Mark, ...]:
 
 
 def roofline_panels(profile: Profile) -> tuple[Panel, ...]:
-    """The panels that there is data for; none without a copy ceiling.
+    """The panels that there is data for in a profile."""
+    return panels_of(profile.device, marks(profile))
+
+
+def panels_of(device: DeviceFacts, found: Sequence[Mark]) -> tuple[Panel, ...]:
+    """The panels that these marks have data for; none without a copy ceiling.
 
     Bandwidth says something only of what was timed and has the copy ceiling as its nearer limit.
     """
-    if not profile.device.copy_ceilings:
+    if not device.copy_ceilings:
         return ()
-    found = marks(profile)
     panels = {
         Panel.OPERATIONS: any(mark.intensity for mark in found),
         Panel.BANDWIDTH: any(mark.tb_s and mark.headroom.bound == "copy" for mark in found),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from warpsmith.contracts.errors import WarpsmithError
 from warpsmith.report import quantities
@@ -51,6 +53,7 @@ def _environment(html: bool) -> Environment:
         {
             "case": quantities.case_label,
             "cell": quantities.cell,
+            "code": _code,
             "fenced": quantities.fenced,
             "gb_s": quantities.gb_s,
             "measured": quantities.measured,
@@ -66,3 +69,9 @@ def _environment(html: bool) -> Environment:
         }
     )
     return environment
+
+
+def _code(text: str) -> Markup:
+    """Text for a web page, escaped, with what stands between backticks as code and between ** as strong."""
+    told = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", told))

@@ -61,7 +61,8 @@ def confirm(session: Session, profile: Profile, search: SearchResult) -> Confirm
         compilations=measure_compilations(bench, winner),
         host_times=measure_host_times(bench, sides),
     )
-    return Confirmation(decide(evidence, rules.thresholds), correctness, tuple(timings), memories)
+    verdict = decide(evidence, rules.thresholds)
+    return Confirmation(verdict, correctness, tuple(timings), memories, pairs=evidence.timings)
 
 
 def _in_more_processes(

@@ -14,6 +14,7 @@ from warpsmith.contracts.variant import Variant
 from warpsmith.report.diff import unified_diff
 from warpsmith.report.figures import save_sweep_plot
 from warpsmith.report.pages import render_variant_notes
+from warpsmith.report.samples import samples_csv
 from warpsmith.report.sweep_view import searched_rows, sweep_views
 from warpsmith.report.tables import results_frame, to_csv
 from warpsmith.search.strategies.base import Proposal
@@ -47,6 +48,8 @@ class Notebook:
                 self.spec, judgement.timings, judgement.memories, self.profile.device, sources=sources
             )
             write_text(self.workspace.results_csv(variant.number), to_csv(frame, variant.origin))
+            samples = samples_csv({"search": judgement.timings}, judgement.memories, variant.origin)
+            write_text(self.workspace.samples_csv(variant.number), samples)
         if proposal is not None and proposal.sweeps:
             self._write_sweeps(variant, proposal)
         self._write(variant, proposal)

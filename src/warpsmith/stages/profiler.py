@@ -19,6 +19,7 @@ from warpsmith.diagnose.profile import assemble
 from warpsmith.project.snapshot import file_sha256, read_source
 from warpsmith.report.pages import render_profile
 from warpsmith.report.roofline import save_roofline
+from warpsmith.report.samples import samples_csv
 from warpsmith.report.tables import baseline_frame, to_csv
 from warpsmith.stages.aiming import bench_in_regime, expect_aim_fits
 from warpsmith.stages.baselines import measure_baselines
@@ -152,6 +153,8 @@ def _write(workspace: Workspace, evidence: Evidence, result: Profile) -> None:
             evidence.spec, timings, evidence.memories, evidence.device, host_times=evidence.host_times
         )
         write_text(workspace.baseline_csv, to_csv(frame, result.origin))
+        comparisons = {"cold": evidence.timings, "warm": evidence.warm_timings}
+        write_text(workspace.samples_csv(0), samples_csv(comparisons, evidence.memories, result.origin))
     save_roofline(result, workspace.plots)
     write_text(workspace.profile_page, render_profile(result))
     write_document(workspace.profile, result)

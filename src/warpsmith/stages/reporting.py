@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 
 from warpsmith.contracts.aim import Objective, told_conditions
 from warpsmith.contracts.measurement import L2, Correctness, Memory, Timing
@@ -12,11 +13,12 @@ from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import FinalOutcome, FinalResult, SearchResult
 from warpsmith.contracts.variant import Variant
 from warpsmith.contracts.verdict import Verdict
-from warpsmith.report.context import ReportContext
+from warpsmith.report.context import ReportContext, SampleFiles
 from warpsmith.report.diff import unified_diff
-from warpsmith.report.figures import save_plots
 from warpsmith.report.pages import render_html, render_report
+from warpsmith.report.report_plots import save_plots
 from warpsmith.report.rows import provider_rows
+from warpsmith.report.samples import samples_csv
 from warpsmith.stages.session import GPU_SHARED, Session, text_of
 from warpsmith.workspace.documents import read_document, write_text
 from warpsmith.workspace.layout import Workspace
@@ -26,14 +28,15 @@ from warpsmith.workspace.layout import Workspace
 class Confirmation:
     """The winner measured afresh in cold processes on new inputs.
 
-    `timings` are those of the first process, with the baselines beside the winner in each comparison; the verdict rests
-    on all of them.
+    `timings` are those of the first process, with the baselines beside the winner in each comparison. The verdict rests
+    on `pairs`, original and winner in all of the processes.
     """
 
     verdict: Verdict
     correctness: Correctness
     timings: tuple[Timing, ...]
     memories: tuple[Memory, ...]
+    pairs: tuple[Timing, ...]
 
 
 def write_report(
@@ -43,10 +46,12 @@ def write_report(
     result: FinalResult,
     confirmation: Confirmation | None,
 ) -> None:
-    """report.md, report.html and the plots. `confirmation` is None where there was nothing to measure afresh."""
+    """report.md, report.html, plots and raw samples. `confirmation` is None where nothing had to be measured afresh."""
     workspace, request = session.workspace, session.request
-    rows = provider_rows(confirmation.timings, confirmation.memories) if confirmation else ()
-    speedups = confirmation.verdict.cases if confirmation else ()
+    if confirmation is not None:
+        comparisons = {"original and optimized": confirmation.pairs, "with the baselines": confirmation.timings}
+        samples = samples_csv(comparisons, confirmation.memories, profile.origin)
+        write_text(workspace.confirmation_csv, samples)
     applied = result.outcome is FinalOutcome.APPLIED
     restore = (f"warpsmith revert {request.kernel}",) if applied else ()
     context = ReportContext(
@@ -56,16 +61,32 @@ def write_report(
         result=result,
         variants=tuple(read_document(path, Variant) for path in workspace.variant_records()),
         folder=workspace.directory,
-        rows=rows,
+        rows=provider_rows(confirmation.timings, confirmation.memories) if confirmation else (),
         correctness=confirmation.correctness if confirmation else None,
-        diff=_diff(session, profile, search) if applied else "",
-        plots=save_plots(workspace.plots, profile, rows, speedups, search.noise_floor),
+        diff=_diff(session, profile, search, applied=applied),
+        samples=_samples(workspace, search, confirmation),
         reproduce_commands=(*restore, command_of(request)),
         revert_commands=restore,
         shared_with=_shared_with(workspace),
     )
+    context = context.model_copy(update={"plots": save_plots(workspace.plots, context)})
     write_text(workspace.report_page, render_report(context))
     write_text(workspace.report_html, render_html(context))
+
+
+def _samples(workspace: Workspace, search: SearchResult, confirmation: Confirmation | None) -> SampleFiles:
+    """Those that are there."""
+    of_variants = {number: workspace.samples_csv(number) for number in search.variants}
+    return SampleFiles(
+        baseline=_if_there(workspace.samples_csv(0)),
+        variants={number: path for number, path in of_variants.items() if path.is_file()},
+        confirmation=workspace.confirmation_csv if confirmation else None,
+        sweep=_if_there(workspace.sweep_csv),
+    )
+
+
+def _if_there(path: Path) -> Path | None:
+    return path if path.is_file() else None
 
 
 def _shared_with(workspace: Workspace) -> tuple[int, ...]:
@@ -91,8 +112,10 @@ def command_of(request: Request) -> str:
     return f"warpsmith run {request.kernel} {' '.join(options)}"
 
 
-def _diff(session: Session, profile: Profile, search: SearchResult) -> str:
-    """The change to the production file as git would show it."""
-    assert search.winner is not None
-    original, applied = text_of(session.workspace.original), text_of(session.root / profile.source)
-    return unified_diff(original, applied, f"a/{profile.source}", f"b/{profile.source}")
+def _diff(session: Session, profile: Profile, search: SearchResult, *, applied: bool) -> str:
+    """The winner's change to the production file as git would show it, or would have. Empty without a winner."""
+    if search.winner is None:
+        return ""
+    workspace = session.workspace
+    changed = session.root / profile.source if applied else workspace.variant(search.winner)
+    return unified_diff(text_of(workspace.original), text_of(changed), f"a/{profile.source}", f"b/{profile.source}")

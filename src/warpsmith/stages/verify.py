@@ -141,7 +141,7 @@ def _documents(run: Workspace, again: Recomputed) -> Mapping[Path, type[Document
     found: dict[Path, type[Document] | None] = {}
     if PROFILE in again.stages:
         found |= {made.profile: Profile, made.profile_page: None}
-        found |= dict.fromkeys(_there(run, made, made.baseline_csv))
+        found |= dict.fromkeys(_there(run, made, made.baseline_csv, made.samples_csv(0)))
     if OPTIMIZE in again.stages:
         numbers = {*_variants(run), *_variants(made)}
         found |= {path: kind for number in sorted(numbers) for path, kind in _of_variant(run, made, number)}
@@ -152,6 +152,7 @@ def _documents(run: Workspace, again: Recomputed) -> Mapping[Path, type[Document
         found |= {path: kind for number in finished for path, kind in _of_variant(run, made, number)}
     if FINALIZE in again.stages:
         found |= {made.final_result: FinalResult, made.report_page: None, made.report_html: None}
+        found |= dict.fromkeys(_there(run, made, made.confirmation_csv))
     return found
 
 
@@ -166,7 +167,7 @@ def _is_finished(workspace: Workspace, number: int) -> bool:
 def _of_variant(run: Workspace, made: Workspace, number: int) -> Iterator[tuple[Path, type[Document] | None]]:
     yield made.variant_record(number), Variant
     yield made.variant_notes(number), None
-    for path in _there(run, made, made.variant(number), made.results_csv(number)):
+    for path in _there(run, made, made.variant(number), made.results_csv(number), made.samples_csv(number)):
         yield path, None
 
 

@@ -118,6 +118,15 @@ class Workspace:
     def results_csv(self, number: int) -> Path:
         return self.directory / "benchmarks" / f"v{number}_results.csv"
 
+    def samples_csv(self, number: int) -> Path:
+        """The raw samples of a variant's comparisons; number 0 has those of the profile."""
+        return self.directory / "benchmarks" / f"v{number}_samples.csv"
+
+    @property
+    def confirmation_csv(self) -> Path:
+        """The raw samples of the winner measured afresh."""
+        return self.directory / "benchmarks" / "confirmation_samples.csv"
+
     @property
     def measurements(self) -> Path:
         return self.directory / "measurements.jsonl"
