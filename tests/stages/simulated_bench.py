@@ -26,8 +26,8 @@ from warpsmith.project.recordings import RecordedRun
 from warpsmith.project.snapshot import file_sha256, sha256_of
 from warpsmith.stages.bench import bench
 from warpsmith.stages.bench_request import Asked
+from warpsmith.workspace.bench_layout import BenchWorkspace
 from warpsmith.workspace.documents import read_document
-from warpsmith.workspace.layout import BenchWorkspace, Workspace
 
 #: 16 MiB forward, 24 MiB backward, 40 MiB both: all fit the simulated GPU's 50 MiB of L2. The other fits in no mode.
 SMALL, LARGE = "2048x2048-bf16", "8192x8192-bf16"
@@ -88,7 +88,7 @@ class Benched:
 
     @property
     def workspace(self) -> BenchWorkspace:
-        return Workspace(self.root, KERNEL).bench
+        return BenchWorkspace(self.root, KERNEL)
 
     def __call__(self, **asked: Any) -> BenchResult:
         self.workspace.create()

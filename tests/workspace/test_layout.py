@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from warpsmith.contracts.errors import Unavailable, UsageError
+from warpsmith.workspace.bench_layout import BenchWorkspace
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.ledger import Ledger
 from warpsmith.workspace.lock import run_lock
 
 
 def test_every_file_has_the_place_that_the_design_names(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path, "rms_norm")
+    workspace, bench = Workspace(tmp_path, "rms_norm"), BenchWorkspace(tmp_path, "rms_norm")
     paths = (
         workspace.request,
         workspace.original,
@@ -38,9 +39,9 @@ def test_every_file_has_the_place_that_the_design_names(tmp_path: Path) -> None:
         workspace.approvals,
         workspace.search_result,
         workspace.final_result,
-        workspace.bench.result,
-        workspace.bench.csv,
-        workspace.bench.measurements,
+        bench.result,
+        bench.csv,
+        bench.measurements,
     )
 
     assert [workspace.relative(path).removeprefix("optimization/rms_norm/") for path in paths] == [
@@ -73,7 +74,7 @@ def test_every_file_has_the_place_that_the_design_names(tmp_path: Path) -> None:
 
 
 def test_a_bench_may_lie_anywhere_but_among_the_files_of_runs(tmp_path: Path) -> None:
-    bench = Workspace(tmp_path, "rms_norm").bench
+    bench = BenchWorkspace(tmp_path, "rms_norm")
     for into in (tmp_path / "elsewhere", bench.directory / "below"):
         replace(bench, into=into).create()
         assert into.is_dir()
@@ -83,7 +84,7 @@ def test_a_bench_may_lie_anywhere_but_among_the_files_of_runs(tmp_path: Path) ->
 
 
 def test_a_bench_that_came_to_nothing_takes_its_folder_away_but_none_that_others_use(tmp_path: Path) -> None:
-    bench = Workspace(tmp_path, "rms_norm").bench
+    bench = BenchWorkspace(tmp_path, "rms_norm")
     bench.create()
     bench.lock.touch()
     assert bench.is_empty and (bench.directory / ".gitignore").read_text() == "*\n"
@@ -99,7 +100,7 @@ def test_a_bench_that_came_to_nothing_takes_its_folder_away_but_none_that_others
 
 
 def test_a_bench_goes_only_where_nothing_is_or_where_a_bench_was(tmp_path: Path) -> None:
-    there = replace(Workspace(tmp_path / "here", "rms_norm").bench, into=tmp_path / "there")
+    there = BenchWorkspace(tmp_path / "here", "rms_norm", tmp_path / "there")
     there.create()
     with run_lock(there):
         there.scratch.mkdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from warpsmith.contracts.errors import ExitCode
 from warpsmith.project.config import load_config
 from warpsmith.project.discover import find_root
 from warpsmith.stages.bench_request import Asked
-from warpsmith.workspace.layout import Workspace
+from warpsmith.workspace.bench_layout import BenchWorkspace
 from warpsmith.workspace.lock import run_lock
 from warpsmith.workspace.runs import new_run_id
 
@@ -25,7 +24,7 @@ def bench(start: Path, kernel: str, asked: Asked, *, into: Path | None, as_json:
 
     root = find_root(start)
     config = load_config(root)
-    workspace = replace(Workspace(root, kernel).bench, into=None if into is None else into.resolve())
+    workspace = BenchWorkspace(root, kernel, None if into is None else into.resolve())
     workspace.expect_outside_runs()
     expect_answerable(root, config, kernel, asked)
     with (

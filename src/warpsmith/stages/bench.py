@@ -36,8 +36,8 @@ from warpsmith.stages.session import (
     replaying_told,
     target_ref,
 )
+from warpsmith.workspace.bench_layout import BenchWorkspace
 from warpsmith.workspace.documents import write_document, write_text
-from warpsmith.workspace.layout import BenchWorkspace
 from warpsmith.workspace.store import MeasurementStore
 
 #: What a person is told step by step.

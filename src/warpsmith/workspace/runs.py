@@ -13,6 +13,7 @@ from pathlib import Path
 from warpsmith.contracts.errors import UsageError
 from warpsmith.contracts.request import Request
 from warpsmith.workspace.atomic import sync_directory, unwritable
+from warpsmith.workspace.bench_layout import BenchWorkspace
 from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
 
@@ -67,7 +68,7 @@ def _of_the_run(workspace: Workspace) -> list[Path]:
     """All but the history, what `bench` measured, hidden files (the lock) and the request."""
     if not workspace.directory.is_dir():
         return []
-    kept = (workspace.history, workspace.bench.directory, workspace.request)
+    kept = (workspace.history, BenchWorkspace(workspace.root, workspace.kernel).directory, workspace.request)
     return sorted(path for path in workspace.directory.iterdir() if path not in kept and not path.name.startswith("."))
 
 
