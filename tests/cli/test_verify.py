@@ -22,7 +22,7 @@ def test_a_run_that_agrees_is_done_and_says_how_much_was_recomputed(command: Com
     ended = command(profiled.root, "verify", KERNEL)
     assert ended.exit_code == 0
     assert re.match(
-        rf"{KERNEL}: run \S+ agrees: [\d,]+ numbers and \d+ lines in 3 files follow from \d+ raw answers "
+        rf"{KERNEL}: run \S+ agrees: [\d,]+ numbers and \d+ lines in 4 files follow from \d+ raw answers "
         r"\(measurements\.jsonl\) gone through again: profile",
         ended.told,
     )
