@@ -44,6 +44,9 @@ class Scripted:
         self.device.now_s += (self.ms if self.ms > 1e-3 else 0.1) * count / 1000
         return [self.ms] * count
 
+    def work(self) -> None:
+        self.run_ms(1)
+
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:

@@ -224,6 +224,19 @@ def test_a_forward_pass_is_made_anew_where_a_pass_backward_overwrites_it(
     assert samples == pytest.approx([0.02 if mode is Mode.FULL else 0.01] * 2)
 
 
+def test_a_gpu_is_kept_busy_without_a_profile_which_takes_longer_than_what_runs_in_it(cuda: Any) -> None:
+    calls: list[int] = []
+
+    def call(inputs: Inputs) -> Tensor:
+        calls.append(1)
+        return double(inputs)
+
+    runner = eager_runner(ProfilerRunner, side("a", call), rotations_of(target_of(200, overwrites=("x",))).make(0))
+    cuda.log.clear()
+    runner.work()
+    assert (cuda.log, len(calls)) == (["restore", "flush"] * 2, 2)
+
+
 def test_a_profile_without_kernels_is_made_again(cuda: Any) -> None:
     runner = eager_runner(ProfilerRunner, side("a", double), rotations_of(target_of()).make(0))
     cuda.empty_profiles = PROFILER_ATTEMPTS - 1

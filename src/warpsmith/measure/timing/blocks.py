@@ -5,10 +5,11 @@ Owns order, counts and the clock. Must not know how a run is timed, nor what it 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from warpsmith.contracts.measurement import Block, TimingPlan
@@ -116,10 +117,8 @@ class BlockRunner:
         return Block(contender=name, round=number, samples_ms=samples, sm_clock_mhz=mhz, throttle_reasons=reasons)
 
     def _run_ms(self, name: str, count: int) -> list[float]:
-        try:
+        with _failing_as(name):
             return self._runners[name].run_ms(count)
-        except Exception as error:  # a contender's code may fail in any way
-            raise Failed(name) from error
 
     def _count(self, name: str) -> int:
         wanted = round(self.plan.block_ms / max(min(self._run_ms(name, 3)), LEAST_MS))
@@ -129,7 +128,8 @@ class BlockRunner:
         """Keeps the device busy so long, with everyone in turn."""
         names, until_s = itertools.cycle(sorted(self._runners)), time.monotonic() + milliseconds / 1000
         while self._runners and time.monotonic() < until_s:
-            self._run_ms(next(names), 1)
+            with _failing_as(name := next(names)):
+                self._runners[name].work()
 
     def _settle(self) -> None:
         """Works until two readings of the SM clock agree."""
@@ -137,6 +137,15 @@ class BlockRunner:
         while len(readings) < MOST_STRETCHES and not has_settled(readings):
             self._work(SETTLE_MS)
             readings.append(self.clock.read()[0])
+
+
+@contextlib.contextmanager
+def _failing_as(name: str) -> Iterator[None]:
+    """Raises Failed for whatever a contender's code fails by."""
+    try:
+        yield
+    except Exception as error:
+        raise Failed(name) from error
 
 
 def has_settled(readings_mhz: Sequence[int | None]) -> bool:

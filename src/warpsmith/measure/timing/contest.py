@@ -95,7 +95,7 @@ class Contest:
         self._code.reload(self._random)
         if method is TimingMethod.GRAPH:
             return self._graphs(rotation)
-        return self._eager(method, rotation)
+        return self._eager(method, rotation, tried=number > 0)
 
     def _rotation(self, number: int) -> Rotation:
         self.last = None
@@ -173,7 +173,8 @@ class Contest:
         needed = math.ceil(LEAST_REPLAY_MS / max(fastest_ms, LEAST_MS))
         return max(1, min(MOST_CALLS // len(rotation.sets), needed))
 
-    def _eager(self, method: TimingMethod, rotation: Rotation) -> dict[str, Runner]:
+    def _eager(self, method: TimingMethod, rotation: Rotation, *, tried: bool) -> dict[str, Runner]:
+        """`tried`: in an earlier placement the method could time them all. To profile takes longer than to run."""
         kind = ProfilerRunner if method is TimingMethod.PROFILER else EventsRunner
         # Single calls free their outputs at once, and the next one would find that memory in L2.
         flush = None if self.rotations.l2 is L2.WARM else self._flush
@@ -181,7 +182,7 @@ class Contest:
         for each in list(self.running):
             runner = kind(each, self.rotations.mode, rotation, flush)
             try:
-                runner.run_ms(1)
+                runner.work() if tried else runner.run_ms(1)
             except Exception as error:  # a contender's code may fail in any way
                 self.fail(each.name, error)
             else:

@@ -48,6 +48,9 @@ class Runner(Protocol):
     def run_ms(self, count: int) -> list[float]:
         """Milliseconds of each of `count` runs. One that is not timed goes first, restoring and flushing between."""
 
+    def work(self) -> None:
+        """Keeps the device busy by a run or two that nobody times."""
+
 
 class NoKernels(Exception):
     """The profiler does not show the kernels of every call."""
@@ -69,6 +72,9 @@ class GraphRunner:
         self.captured.refill()
         return [self._once() for _ in range(count + 1)][1:]
 
+    def work(self) -> None:
+        self.run_ms(1)
+
     def _once(self) -> float:
         if self.rotation.overwritten:
             self.rotation.restore()
@@ -87,6 +93,11 @@ class _Eager:
     rotation: Rotation
     flush: Flush | None
     calls: int = field(default=1, init=False)
+
+    def work(self) -> None:
+        for call in self._calls(2):
+            call()
+        torch.cuda.synchronize()
 
     def _calls(self, count: int) -> Iterator[Callable[[], object]]:
         """So many calls, before each of which what it needs was done."""
