@@ -96,6 +96,17 @@ def test_a_search_in_a_regime_sweeps_only_there_and_its_profile_is_of_it(run: Ru
     assert "- Regime: N<=4096. Only the tuning cases" in run.workspace.comparison.read_text()
 
 
+def test_a_search_goes_by_the_weights_that_were_asked_for(run: Run) -> None:
+    run.ask_for(autonomous=True, regime=["N<=4096"], weights=["N=4096: 3"], max_variants=1)
+    run.profile()
+    before = len(run.gpu.asked)
+    run.optimize()
+
+    asked = [q for q in run.gpu.asked[before:] if isinstance(q, Time)]
+    searched = {q.case.name: q.case.weight for q in asked if any(c.settings for c in q.contenders)}
+    assert searched == {"2048x2048-bf16": 1.0, "8192x4096-bf16": 3.0}
+
+
 def test_the_profile_asks_the_same_whatever_the_aim(run: Run, profiled: Run) -> None:
     run.ask_for(autonomous=True, objective="memory", weights=["N=4096: 3"], target_metric="speedup > 9")
     run.profile()

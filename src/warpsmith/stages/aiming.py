@@ -62,7 +62,15 @@ def original_target(profile: Profile, rules: Rules, cases: Sequence[Case]) -> Ta
 
 def bench_in_regime(bench: Bench, request: Request) -> Bench:
     """A bench on which what does not count is held out: nothing is searched there."""
-    cases = request.aim.in_regime(bench.spec.cases)
+    return _bench_of(bench, request.aim.in_regime(bench.spec.cases))
+
+
+def bench_aimed(bench: Bench, request: Request) -> Bench:
+    """Likewise, and the cases have the weights that were asked for."""
+    return _bench_of(bench, request.aim.applied(bench.spec.cases))
+
+
+def _bench_of(bench: Bench, cases: tuple[Case, ...]) -> Bench:
     return bench if cases == bench.spec.cases else bench.of_cases(cases)
 
 

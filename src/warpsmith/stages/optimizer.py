@@ -26,7 +26,7 @@ from warpsmith.search.strategies.settings import SettingsSweep
 from warpsmith.source.encoding import encoded
 from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.scan import scan
-from warpsmith.stages.aiming import bench_in_regime, original_target
+from warpsmith.stages.aiming import bench_aimed, original_target
 from warpsmith.stages.checkpoints import expect_source_unchanged
 from warpsmith.stages.examining import reproducible
 from warpsmith.stages.in_place import OPTIMIZED
@@ -178,7 +178,7 @@ def _try(search: Search, recommendation: Recommendation) -> None:
     session.progress.step(f"v{variant.number}: {card.title}", variant.number, at_most=session.request.max_variants)
     search.notebook.begin(variant)
     base_text = search.best_text
-    searched = bench_in_regime(search.bench, session.request)
+    searched = bench_aimed(search.bench, session.request)
     ground = Ground(base_text, scan(base_text), search.profile, searched, search.inert)
     try:
         proposal = strategy.propose(ground)
