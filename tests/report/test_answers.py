@@ -70,15 +70,15 @@ def test_a_run_for_memory_tells_of_memory_first() -> None:
 
 def test_costs_name_what_grew_most_of_each_kind_and_what_was_not_measured() -> None:
     rails = (
-        rail("largest peak memory in forward, 8192x8192-bf16", 2**20, 2**20, "bytes"),
-        rail("largest peak memory in backward, 8192x8192-bf16", 100 * 2**20, 103 * 2**20, "bytes"),
+        rail("largest memory of a call in forward, 8192x8192-bf16", 2**20, 2**20, "bytes"),
+        rail("largest memory of a call in backward, 8192x8192-bf16", 100 * 2**20, 103 * 2**20, "bytes"),
         rail("host time a call (lower quartile), 2048x2048-bf16 forward", 70.0, 69.0, "us"),
         rail("specializations, all cases", 25, 27, "kernels"),
     )
     said = told(confirmed(run.accepted().model_copy(update={"guardrails": rails})))[COSTS]
 
     assert said == (
-        "Largest peak memory: 100.0 MiB before, 103.0 MiB after in backward (+3.0%). Host time a call: no more than "
+        "Largest memory of a call: 100.0 MiB before, 103.0 MiB after in backward (+3.0%). Host time a call: no more than "
         "before. Specializations: 25 kernels before, 27 kernels after (+8.0%). Not measured: cold compile time. To "
         "read: 2 lines more and 2 fewer; a table of settings by GPU and shape, to be searched anew when the kernel's "
         "code changes."

@@ -196,11 +196,11 @@ def test_memory_and_host_time_are_guardrails_of_a_winner(weigh: Weigh, case: Cas
     assert verdict.outcome is Outcome.REJECTED
     assert verdict.guardrails == (
         GuardrailResult(
-            metric="largest peak memory in full, 8192x4096-bf16",
+            metric="largest memory of a call in full, 8192x4096-bf16",
             baseline=100,
             variant=106,
             unit="bytes",
-            limit="at most 5% more",
+            limit="at most 5% more, inputs included",
             ok=False,
         ),
         GuardrailResult(

@@ -23,7 +23,7 @@ def test_memory_that_grows_where_less_is_needed_than_elsewhere_is_not_felt(case:
     (result,) = memory_guardrails((small, large), *SIDES, Thresholds())
 
     assert (result.baseline, result.variant, result.ok) == (100, 104, True)
-    assert result.metric == "largest peak memory in full, 2x4096-bf16"
+    assert result.metric == "largest memory of a call in full, 2x4096-bf16"
 
 
 def test_memory_is_judged_mode_by_mode(case: Cases) -> None:
@@ -31,6 +31,16 @@ def test_memory_is_judged_mode_by_mode(case: Cases) -> None:
     full = Memory(case=case(), mode=Mode.FULL, peak_bytes={"original": 100, "v1": 100})
 
     assert [r.ok for r in memory_guardrails((forward, full), *SIDES, Thresholds())] == [False, True]
+
+
+def test_memory_is_held_against_all_that_a_call_needs_inputs_included(case: Cases) -> None:
+    peaks = {"original": 10, "v1": 14}
+    memory = Memory(case=case(), mode=Mode.FULL, peak_bytes=peaks, held_bytes={"original": 90, "v1": 90})
+
+    (result,) = memory_guardrails((memory,), *SIDES, Thresholds())
+
+    assert (result.baseline, result.variant, result.ok) == (100, 104, True)
+    assert result.limit == "at most 5% more, inputs included"
 
 
 def test_memory_where_there_was_none_is_growth_without_bound(case: Cases) -> None:

@@ -147,12 +147,20 @@ class Timing(Contract):
 
 
 class Memory(Contract):
-    """Peak bytes allocated during one call, above its inputs (and what was allocated before it)."""
+    """Peak bytes allocated during one call, above its inputs (and what was allocated before it).
+
+    `held_bytes`: what is there before the call, its inputs and, for a backward pass, what the forward pass saved.
+    """
 
     case: Case
     mode: Mode
     peak_bytes: dict[str, int]
+    held_bytes: dict[str, int] = Field(default_factory=dict)
     failures: dict[str, str] = Field(default_factory=dict)
+
+    def needed(self, contender: str) -> int:
+        """All that a call of this contender needs, inputs included where they were weighed."""
+        return self.held_bytes.get(contender, 0) + self.peak_bytes[contender]
 
 
 class Memories(Contract):

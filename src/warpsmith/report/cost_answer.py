@@ -20,7 +20,7 @@ def what_it_costs(context: ReportContext) -> str:
     if not context.applied or confirmation is None:
         return "Nothing: the kernel is as it was."
     rails = confirmation.guardrails
-    groups = ("largest peak memory", "cold compile time", "host time a call", "specializations")
+    groups = ("largest memory of a call", "cold compile time", "host time a call", "specializations")
     told = [line for group in groups if (line := _worst([r for r in rails if r.metric.startswith(group)], group))]
     unknown = [group for group in groups if not any(r.metric.startswith(group) for r in rails)]
     if unknown:
@@ -38,7 +38,7 @@ def _worst(rails: Iterable[GuardrailResult], group: str) -> str | None:
     before, after = (quantities.measured(value, worst.unit) for value in (worst.baseline, worst.variant))
     where = worst.metric.rpartition(", ")[2] if ", " in worst.metric else ""
     place = "" if where in ("", "all cases") else f" at {quantities.case_label(where)}"
-    if group == "largest peak memory":  # its case is the largest, and the mode is told before it
+    if group == "largest memory of a call":  # its case is the largest, and the mode is told before it
         place = f" in {worst.metric.removeprefix(f'{group} in ').partition(',')[0]}"
     if growth <= SAME:
         return f"{name}: no more than before."

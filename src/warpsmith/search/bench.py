@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.launch import CompiledSettings
-from warpsmith.contracts.measurement import L2, Contender, SourceRef, Timing, TimingMethod, TimingPlan
+from warpsmith.contracts.measurement import (
+    L2,
+    Contender,
+    Memories,
+    Memory,
+    SourceRef,
+    Timing,
+    TimingMethod,
+    TimingPlan,
+)
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.measure.worker.protocol import (
     Answer,
     AnyQuestion,
     Compile,
     CompiledAnswer,
+    MeasureMemory,
     TargetRef,
     Time,
     Worker,
     WorkerFailure,
     answer_of,
 )
+from warpsmith.verdict.thresholds import Thresholds
 
 #: Chosen: one question has few settings, so this many keep all compile workers busy and are still done in seconds.
 QUESTIONS_AT_ONCE = 32
@@ -35,7 +46,8 @@ class Report(Protocol):
 
 @dataclass(frozen=True)
 class Bench:
-    """`keep(name, text)` saves a source under a name and returns its reference."""
+    """`keep(name, text)` saves a source under a name and returns its reference. `thresholds` are what a candidate will
+    be judged by."""
 
     worker: Worker
     target: TargetRef
@@ -47,6 +59,7 @@ class Bench:
     seed: int = 0
     method: TimingMethod | None = None
     l2: L2 = L2.COLD
+    thresholds: Thresholds = field(default_factory=Thresholds)
 
     def of_cases(self, cases: tuple[Case, ...]) -> Bench:
         """The same bench, for which the target has these cases."""
@@ -69,6 +82,22 @@ class Bench:
             l2=self.l2,
         )
         return self.ask(question, Timing)
+
+    def weigh_all(self, sides: Sequence[tuple[Case, Sequence[Contender]]], mode: Mode) -> list[Memory | WorkerFailure]:
+        """Peak memory of the contenders of each case in one mode, or why a case has none. Side by side, each in a
+        process of its own."""
+        questions = [
+            MeasureMemory(target=self.target, seed=self.seed, contenders=tuple(each), case=case, modes=(mode,))
+            for case, each in sides
+        ]
+        weighed: list[Memory | WorkerFailure] = []
+        for answer in self.worker.ask_all(questions):
+            if isinstance(answer, WorkerFailure):
+                weighed.append(answer)
+            else:
+                assert isinstance(answer, Memories)
+                weighed += answer.memories
+        return weighed
 
     def compile_all(
         self, questions: Sequence[Compile], told: str

@@ -120,6 +120,7 @@ class Session:
             report=self.progress.note,
             seed=self.request.seed,
             l2=self.request.l2,
+            thresholds=self.config.thresholds,
         )
 
     def _keep(self, name: str, text: str) -> SourceRef:

@@ -77,7 +77,20 @@ def taking(allocator: Allocator, *sizes: int) -> Callable[[Inputs], Any]:
 
 def test_a_peak_is_that_of_a_later_call_above_what_was_held_before(allocator: Allocator) -> None:
     memory = measured(side("a", taking(allocator, 900, 64)), side("b", taking(allocator, 10, 48)))
-    assert memory == Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"a": 64, "b": 48})
+    held = {"a": 0, "b": 0}
+    assert memory == Memory(case=CASE, mode=Mode.FORWARD, peak_bytes={"a": 64, "b": 48}, held_bytes=held)
+
+
+def test_what_a_call_holds_before_it_begins_is_all_that_was_allocated_since_the_call_before_it(
+    allocator: Allocator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make_inputs(case: Case, device: object, generator: object) -> Inputs:
+        allocator.held += 512
+        return {"x": torch.ones(4)}
+
+    monkeypatch.setattr(f"{__name__}.TARGET", replace(TARGET, make_inputs=make_inputs))
+    memory = measured(side("a", taking(allocator, 900, 64)))
+    assert (memory.held_bytes, memory.needed("a")) == ({"a": 512}, 576)
 
 
 def test_one_that_fails_is_told_and_the_rest_is_weighed(allocator: Allocator) -> None:
@@ -107,7 +120,8 @@ def test_every_mode_is_weighed_in_order(allocator: Allocator) -> None:
 
     modes = (Mode.FULL, Mode.FORWARD)
     found = measure_memories([side("a", call)], target, CASE, modes, seed=0, device=torch.device("cpu"))
-    assert found == Memories(memories=tuple(Memory(case=CASE, mode=mode, peak_bytes={"a": 64}) for mode in modes))
+    weighed = [Memory(case=CASE, mode=mode, peak_bytes={"a": 64}, held_bytes={"a": 0}) for mode in modes]
+    assert found == Memories(memories=tuple(weighed))
 
 
 def test_one_that_overwrites_its_inputs_finds_fresh_ones_at_every_call(allocator: Allocator) -> None:

@@ -17,12 +17,22 @@ from warpsmith.contracts.audit import Knob, KnobKind, KnobOrigin
 from warpsmith.contracts.base import Contract, Settings
 from warpsmith.contracts.case import Case, Cost, DType, Mode
 from warpsmith.contracts.launch import CompiledFacts, CompiledSettings, LaunchRecord
-from warpsmith.contracts.measurement import ORIGINAL, Block, SourceRef, Timing, TimingMethod, TimingPlan
+from warpsmith.contracts.measurement import (
+    ORIGINAL,
+    Block,
+    Memories,
+    Memory,
+    SourceRef,
+    Timing,
+    TimingMethod,
+    TimingPlan,
+)
 from warpsmith.contracts.target import TargetSpec
 from warpsmith.measure.worker.protocol import (
     AnyQuestion,
     Compile,
     CompiledAnswer,
+    MeasureMemory,
     TargetRef,
     Time,
     WorkerError,
@@ -70,7 +80,8 @@ def never(case: Case, values: Values) -> str | None:
 class Landscape:
     """`original` gives a case's own values by knob name; `time_us` the time with all values given.
 
-    `in_code` are the knobs that the machine code depends on, `programs` the grid, `noise` the scatter of a sample.
+    `in_code` are the knobs that the machine code depends on, `programs` the grid, `noise` the scatter of a sample,
+    `peak_bytes` what a call needs.
     """
 
     knobs: tuple[Knob, ...]
@@ -85,6 +96,7 @@ class Landscape:
     matrix: bool = False
     registers: int = 32
     noise: float = 0.004
+    peak_bytes: Callable[[Case, Values], int] = lambda case, values: 0
 
     def values(self, case: Case, settings: Settings) -> Values:
         return {**self.original(case), **{name.rpartition(".")[2]: v for name, v in settings.items()}}
@@ -136,6 +148,8 @@ class Arithmetic:
             raise WorkerError(failure)
         if isinstance(question, Compile):
             return CompiledAnswer(compiled=tuple(self._compiled(question.case, each) for each in question.settings))
+        if isinstance(question, MeasureMemory):
+            return self._weighed(question)
         assert isinstance(question, Time)
         return self._timed(question)
 
@@ -159,6 +173,12 @@ class Arithmetic:
         if failure is not None:
             return CompiledSettings(settings=settings, failure=failure)
         return CompiledSettings(settings=settings, launches=self.landscape.launches(case, settings))
+
+    def _weighed(self, question: MeasureMemory) -> Memories:
+        case, (mode,) = question.case, question.modes
+        values = {each.name: self.landscape.values(case, each.settings) for each in question.contenders}
+        peaks = {name: self.landscape.peak_bytes(case, found) for name, found in values.items()}
+        return Memories(memories=(Memory(case=case, mode=mode, peak_bytes=peaks),))
 
     def _timed(self, question: Time) -> Timing:
         landscape, case = self.landscape, question.case

@@ -1,4 +1,4 @@
-"""Peak memory of one call, above its inputs and whatever was allocated before it.
+"""Peak memory of one call, above its inputs and whatever was allocated before it, and what its inputs hold.
 
 For a process that does nothing else: the allocator's statistics are those of the process.
 """
@@ -30,7 +30,7 @@ def measure_memories(
     seed: int,
     device: torch.device,
 ) -> Memories:
-    """Peak bytes by contender in every mode; a contender that fails is in `failures`, with its status.
+    """Peak and held bytes by contender in every mode; a contender that fails is in `failures`, with its status.
 
     Each is called once to warm up and once to be weighed, on fresh inputs, which it may overwrite. Raises what a
     broken CUDA context raises.
@@ -38,30 +38,37 @@ def measure_memories(
     memories: list[Memory] = []
     for mode in modes:
         peaks: dict[str, int] = {}
+        held: dict[str, int] = {}
         failures: dict[str, str] = {}
         for implementation in implementations:
             try:
-                peaks[implementation.name] = _peak_bytes(implementation, target, case, mode, seed=seed, device=device)
+                peak, before = _peak_and_held(implementation, target, case, mode, seed=seed, device=device)
+                peaks[implementation.name], held[implementation.name] = peak, before
             except Exception as error:  # a contender's code may fail in any way
                 failures[implementation.name] = told(error)
-        memories.append(Memory(case=case, mode=mode, peak_bytes=peaks, failures=failures))
+        memories.append(Memory(case=case, mode=mode, peak_bytes=peaks, held_bytes=held, failures=failures))
     return Memories(memories=tuple(memories))
 
 
-def _peak_bytes(
+def _peak_and_held(
     implementation: Implementation, target: Target, case: Case, mode: Mode, *, seed: int, device: torch.device
-) -> int:
+) -> tuple[int, int]:
     def fresh() -> Call:
         return prepared(implementation, mode, [make_one(target, case, mode, seed=seed, device=device)])
 
     implementation.activate()
     fresh()(0)
+    empty = _allocated(device)
     call = fresh()
-    gc.collect()
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated(device)
+    before = _allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     call(0)
     torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated(device) - before
+    return torch.cuda.max_memory_allocated(device) - before, before - empty
+
+
+def _allocated(device: torch.device) -> int:
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_allocated(device)

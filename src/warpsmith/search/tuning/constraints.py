@@ -43,6 +43,9 @@ class _Choice:
 
 def why_not(space: Space, settings: Settings, case: Case, device: DeviceFacts) -> str | None:
     """Why these settings are not worth compiling at a case. None where they are, and for what the original does."""
+    for turned in settings.items():
+        if (reason := space.refused.get(turned)) is not None:
+            return f"not compiled: {reason}"
     for launch in {axis.launch.jit_function: axis.launch for axis in space.axes}.values():
         choice = _choice(space, settings, launch)
         reason = _threads(choice) or _tiles(space, settings, case, launch) or _registers(choice)

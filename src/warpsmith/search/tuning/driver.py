@@ -21,6 +21,7 @@ from warpsmith.search.tuning.constraints import why_not
 from warpsmith.search.tuning.exploring import Exploration
 from warpsmith.search.tuning.finalists import Final, compare, shared
 from warpsmith.search.tuning.halving import Standings, halve
+from warpsmith.search.tuning.memory import within_memory
 from warpsmith.search.tuning.probing import inert_knobs
 from warpsmith.search.tuning.readings import readings_at
 from warpsmith.search.tuning.results import Reading, Tuning
@@ -39,7 +40,8 @@ MOST_WINNERS = 4
 def tune(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode, budget: Budget) -> Tuning:
     """The settings of `knobs` that are fastest at each tuning case of the target.
 
-    A case that cannot be compiled or timed is left out and noted. Raises WorkerError where none can be.
+    A case that cannot be compiled or timed is left out and noted, and settings that need more memory than a guardrail
+    allows are not tried. Raises WorkerError where no case can be compiled, weighed or timed.
     """
     searched = Searched(bench, tunable, mode)
     catalogues, failures = originals(searched)
@@ -48,6 +50,8 @@ def tune(bench: Bench, tunable: SourceRef, knobs: Sequence[Knob], mode: Mode, bu
     inert = inert_knobs(searched, catalogues, spaces, knobs)
     inert_ids = {knob.id for knob in inert}
     spaces = {name: space.without(inert_ids) for name, space in spaces.items()}
+    spaces, weighed = within_memory(searched, catalogues, spaces)
+    notes += weighed
     with_values = {axis.knob.id for space in spaces.values() for axis in space.axes}
     live = tuple(knob for knob in knobs if knob.id in with_values)
     course = _Course(searched, catalogues, spaces, Spending(budget), notes)

@@ -5,8 +5,8 @@ A point is one index an axis. Neighbours differ by one step of one knob. Must no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 
 from warpsmith.contracts.audit import Knob, KnobKind
@@ -36,9 +36,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Space:
-    """All combinations of the axes' values."""
+    """All combinations of the axes' values. `refused` has values of knobs that are not to be tried, with the reason."""
 
     axes: tuple[Axis, ...]
+    refused: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -77,7 +78,7 @@ class Space:
 
     def without(self, knob_ids: Iterable[str]) -> Space:
         left_out = set(knob_ids)
-        return Space(tuple(axis for axis in self.axes if axis.knob.id not in left_out))
+        return replace(self, axes=tuple(axis for axis in self.axes if axis.knob.id not in left_out))
 
     def neighbours(self, point: Point) -> list[Point]:
         """One knob, one step."""
