@@ -8,13 +8,21 @@ import pytest
 from simulated_gpu import DEVICE
 from simulated_run import Run
 
+from warpsmith.contracts.base import Contract
 from warpsmith.contracts.case import Case, Mode, Role
 from warpsmith.contracts.examination import Examination, Fault
 from warpsmith.contracts.measurement import Contender, Timing, TimingPlan
 from warpsmith.contracts.sanitizing import Sanitization, SanitizerError, SanitizerTool
 from warpsmith.contracts.variant import VariantStatus
 from warpsmith.contracts.verdict import Outcome
-from warpsmith.measure.worker.protocol import MeasureCompilation, MeasureMemory, Sanitize, Time
+from warpsmith.measure.worker.protocol import (
+    AnyQuestion,
+    MeasureCompilation,
+    MeasureMemory,
+    Sanitize,
+    Time,
+    WorkerFailure,
+)
 from warpsmith.search.bench import Bench
 from warpsmith.stages.judge import LONGER, Judgement, judge
 from warpsmith.stages.rules import Rules, Standing
@@ -187,6 +195,22 @@ def test_memory_is_one_question_a_case_and_the_original_is_compiled_cold_once_a_
     assert compilation.source == bench.keep("v2", profiled.workspace.original.read_text() + change)
     assert (compilation.case.name, compilation.cases) == ("8192x8192-bf16", bench.spec.cases)
     assert compilation.passes == (Mode.FORWARD, Mode.BACKWARD)
+
+
+def test_what_has_a_process_of_its_own_is_asked_all_at_once(
+    profiled: Run, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiled.gpu.slowdown = lambda work: 0.8 if MARK in work.text else 1.0
+    batches: list[list[str]] = []
+    ask_all = bench.worker.ask_all
+
+    def watched(questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
+        batches.append([question.kind for question in questions])
+        return ask_all(questions)
+
+    monkeypatch.setattr(bench.worker, "ask_all", watched)
+    judged(profiled, bench)
+    assert ["compilation"] * 2 + ["memory"] * len(bench.spec.tuning_cases) in batches
 
 
 def test_a_faster_candidate_that_takes_twice_as_long_to_compile_is_rejected(profiled: Run, bench: Bench) -> None:

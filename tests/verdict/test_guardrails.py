@@ -69,6 +69,20 @@ def test_host_time_breaks_only_with_both_the_share_and_the_microseconds(
     assert [r.ok for r in host_time_guardrails((host_time,), *SIDES, Thresholds())] == [ok]
 
 
+def test_host_time_that_grew_in_the_least_call_or_in_the_quartile_alone_is_noise(case: Cases) -> None:
+    busy = {"original": (20.0,) * 8, "v1": (20.5,) + (30.0,) * 7}
+    lucky = {"original": (10.0,) + (30.0,) * 7, "v1": (29.0,) * 8}
+    times = [HostTime(case=case(), mode=Mode.FULL, samples_us=samples) for samples in (busy, lucky)]
+
+    assert [
+        (r.metric.partition(",")[0], r.baseline, r.variant, r.ok)
+        for r in host_time_guardrails(times, *SIDES, Thresholds())
+    ] == [
+        ("host time a call (least)", 20.0, 20.5, True),
+        ("host time a call (lower quartile)", 30.0, 29.0, True),
+    ]
+
+
 def compilation(case: Case, *cold_s: float, **specializations: int) -> Compilation:
     return Compilation(source_sha256="0" * 64, case=case, cold_s=cold_s, specializations=specializations)
 

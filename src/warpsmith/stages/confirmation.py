@@ -14,7 +14,8 @@ from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.result import SearchResult
 from warpsmith.contracts.sanitizing import SanitizerTool
 from warpsmith.search.bench import Bench
-from warpsmith.stages.judge import check_all, measure_compilations, measure_host_times, measure_memories
+from warpsmith.stages.apart import measure_apart
+from warpsmith.stages.judge import check_all, measure_host_times
 from warpsmith.stages.reporting import Confirmation
 from warpsmith.stages.rules import Rules, Standing
 from warpsmith.stages.sanitizing import Sanitizer
@@ -53,12 +54,12 @@ def confirm(session: Session, profile: Profile, search: SearchResult) -> Confirm
         plan = None if (case, mode) in in_goal else GUARDED
         both.append(bench.time(sides, case, mode, plan))
         timings += with_providers(bench, sides, case, mode, GUARDED) if spec.providers else both[-1:]
-    memories = measure_memories(bench, sides)
+    memories, compilations = measure_apart(bench, sides)
     evidence = replace(
         rules.evidence(Standing(OPTIMIZED, winner, ""), correctness),
         timings=_in_more_processes(session, bench, sides, both, in_goal),
         memories=memories,
-        compilations=measure_compilations(bench, winner),
+        compilations=compilations,
         host_times=measure_host_times(bench, sides),
     )
     verdict = decide(evidence, rules.thresholds)

@@ -13,7 +13,6 @@ from warpsmith.contracts.case import Case, Mode
 from warpsmith.contracts.examination import Examination, Fault
 from warpsmith.contracts.measurement import (
     ORIGINAL,
-    Compilation,
     Contender,
     Correctness,
     HostTime,
@@ -29,12 +28,12 @@ from warpsmith.measure.worker.protocol import (
     Check,
     Compile,
     CompiledAnswer,
-    MeasureCompilation,
     MeasureHostTime,
     WorkerError,
 )
 from warpsmith.search.bench import Bench
 from warpsmith.source.admit import admit
+from warpsmith.stages.apart import measure_apart, measure_memories
 from warpsmith.stages.examining import fault_of, findings_of
 from warpsmith.stages.rules import Rules, Standing
 from warpsmith.stages.sanitizing import Sanitizer
@@ -42,10 +41,7 @@ from warpsmith.stages.timings import (
     COPY,
     GUARDED,
     contenders,
-    heaviest_tuning_case,
-    memory_question,
     pairs,
-    peak_memories,
     smallest_tuning_case,
 )
 from warpsmith.verdict.decision import decide, too_few_rounds
@@ -127,13 +123,9 @@ def _measure(bench: Bench, standing: Standing, rules: Rules, correctness: Correc
     verdict = decide(evidence, rules.thresholds)
     if verdict.outcome in (Outcome.REJECTED, Outcome.MIXED):
         return Judgement(VariantStatus.JUDGED, None, verdict, timings, memories)
-    memories = memories or measure_memories(bench, both)
-    evidence = replace(
-        evidence,
-        memories=memories,
-        compilations=measure_compilations(bench, standing.source),
-        host_times=measure_host_times(bench, both),
-    )
+    memories, compilations = measure_apart(bench, both, memories)
+    host_times = measure_host_times(bench, both)
+    evidence = replace(evidence, memories=memories, compilations=compilations, host_times=host_times)
     verdict = decide(evidence, rules.thresholds)
     if verdict.outcome is Outcome.INCONCLUSIVE:
         bench.report(f"{standing.name}: inconclusive, measuring longer once")
@@ -209,13 +201,6 @@ def time_copy(bench: Bench, rules: Rules, text: str) -> tuple[Timing, ...]:
     return time_pairs(bench, sides, places, LONGER) if too_few_rounds(timings, ORIGINAL, COPY) else timings
 
 
-def measure_memories(bench: Bench, sides: Sequence[Contender]) -> tuple[Memory, ...]:
-    """Peak memory at the tuning cases, every mode. Raises WorkerError."""
-    cases = bench.spec.tuning_cases
-    bench.report(f"{sides[-1].name}: peak memory at {len(cases)} cases, each in a process of its own")
-    return peak_memories(bench, [memory_question(bench, sides, case) for case in cases])
-
-
 def measure_host_times(bench: Bench, sides: Sequence[Contender]) -> tuple[HostTime, ...]:
     """Host time a call at the smallest tuning case, where it is what a user feels. Raises WorkerError."""
     smallest = smallest_tuning_case(bench.spec)
@@ -227,24 +212,3 @@ def measure_host_times(bench: Bench, sides: Sequence[Contender]) -> tuple[HostTi
         )
         host_times.append(bench.ask(question, HostTime))
     return tuple(host_times)
-
-
-def measure_compilations(bench: Bench, candidate: SourceRef) -> tuple[Compilation, Compilation]:
-    """What the original and the candidate take to compile from an empty cache. Raises WorkerError."""
-    heaviest = heaviest_tuning_case(bench.spec)
-    bench.report(f"cold compile time at {heaviest.name}, specializations over {len(bench.spec.cases)} cases")
-    original, found = (
-        bench.ask(
-            MeasureCompilation(
-                target=bench.target,
-                seed=bench.seed,
-                source=source,
-                case=heaviest,
-                cases=bench.spec.cases,
-                passes=bench.spec.passes,
-            ),
-            Compilation,
-        )
-        for source in (bench.original, candidate)
-    )
-    return original, found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from warpsmith.contracts.base import Contract
 from warpsmith.contracts.case import Case, Mode, Role
 from warpsmith.contracts.device import DeviceFacts
 from warpsmith.contracts.measurement import Contender, Memories, Memory, SourceRef, Timing, TimingMethod, TimingPlan
@@ -78,8 +79,15 @@ def memory_question(bench: Bench, sides: Sequence[Contender], case: Case) -> Mea
 def peak_memories(bench: Bench, questions: Sequence[MeasureMemory]) -> tuple[Memory, ...]:
     """The answers, all asked at once: each has a process of its own. One that has none is asked again without baseline
     providers, and of each provider alone. Raises WorkerError where the sources alone have none."""
+    return memories_of(bench, questions, bench.worker.ask_all(questions))
+
+
+def memories_of(
+    bench: Bench, questions: Sequence[MeasureMemory], answers: Sequence[Contract | WorkerFailure]
+) -> tuple[Memory, ...]:
+    """The same of answers that are there already."""
     memories: list[Memory] = []
-    for question, answer in zip(questions, bench.worker.ask_all(questions), strict=True):
+    for question, answer in zip(questions, answers, strict=True):
         if isinstance(answer, WorkerFailure):
             memories.extend(_memories_apart(bench, question, answer))
         else:

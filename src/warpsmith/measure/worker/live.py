@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from warpsmith.contracts.base import Contract
-from warpsmith.contracts.measurement import Memories
+from warpsmith.contracts.measurement import Compilation, Memories
 from warpsmith.measure.worker.process import ProcessWorker, answer_or_failure
 from warpsmith.measure.worker.protocol import AnyQuestion, WorkerFailure
 
@@ -28,10 +28,11 @@ class LiveWorkers:
         return self.measuring.ask(question)
 
     def ask_all(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
-        """Questions that compile, or ask for memory, run side by side; others would disturb each other, so in turn."""
+        """Questions that compile, or have a process of their own, run side by side; others would disturb each other, so
+        in turn."""
         kinds = {question.kind for question in questions}
-        if kinds == {"memory"}:
-            return self._memories(questions)
+        if kinds <= ALONE_KINDS:
+            return self._apart(questions)
         if kinds == {"compile"} and len(questions) > 1:
             return _side_by_side(self.compiling[: len(questions)] or (self.measuring,), questions)
         return [answer_or_failure(self, question) for question in questions]
@@ -40,7 +41,7 @@ class LiveWorkers:
         for worker in (self.measuring, *self.compiling):
             worker.close()
 
-    def _memories(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
+    def _apart(self, questions: Sequence[AnyQuestion]) -> list[Contract | WorkerFailure]:
         """As many processes at once as compile; what did not fit beside others is asked again with none beside it."""
         count = min(len(questions), max(1, len(self.compiling)))
         workers = tuple(replace(self.measuring, once=True) for _ in range(count))
@@ -73,5 +74,7 @@ def _side_by_side(workers: Sequence[ProcessWorker], questions: Sequence[AnyQuest
 def _ran_out_of_memory(answer: Contract | WorkerFailure) -> bool:
     if isinstance(answer, WorkerFailure):
         return answer.status == "out_of_memory"
+    if isinstance(answer, Compilation):
+        return (answer.unavailable or "").startswith("out_of_memory")
     assert isinstance(answer, Memories)
     return any(why.startswith("out_of_memory") for memory in answer.memories for why in memory.failures.values())
