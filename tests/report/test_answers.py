@@ -80,8 +80,8 @@ def test_costs_name_what_grew_most_of_each_kind_and_what_was_not_measured() -> N
     assert said == (
         "Largest memory of a call: 100.0 MiB before, 103.0 MiB after in backward (+3.0%). Host time a call: no more "
         "than before. Specializations: 25 kernels before, 27 kernels after (+8.0%). Not measured: cold compile time. "
-        "To read: 2 lines more and 2 fewer; a table of settings by GPU and shape, to be searched anew when the kernel's "
-        "code changes."
+        "To read: 2 lines more and 2 fewer; a table of settings by GPU and shape, to be searched anew when the "
+        "kernel's code changes."
     )
 
 
