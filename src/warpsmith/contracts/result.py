@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from warpsmith.contracts.base import Contract, Document, Sha256
 from warpsmith.contracts.device import Origin
-from warpsmith.contracts.verdict import TargetResult, Verdict
+from warpsmith.contracts.verdict import Interval, TargetResult, Verdict
 
 
 class PredictionCheck(Contract):
@@ -31,10 +31,21 @@ class PredictionSummary(Contract):
         return sum(check.place == place for check in self.checks)
 
 
+class AblatedPart(Contract):
+    """One part of what won the search: `gain` is how many times as fast it was with the part as without it, in the
+    goal. None where that was not measured, and then `detail` says why."""
+
+    name: str
+    needed: bool
+    gain: Interval | None = None
+    detail: str | None = None
+
+
 class SearchResult(Document):
     """optimization/<kernel>/comparison.json: how the search ended. `winner` None means no improvement was found.
 
-    `target` says whether the best, the original where there is no winner, meets the target metric.
+    `target` says whether the best, the original where there is no winner, meets the target metric. `parts` are those of
+    the best before what brought nothing was taken out of it; none where it had one part alone.
     """
 
     run_id: str
@@ -46,6 +57,7 @@ class SearchResult(Document):
     origin: Origin
     predictions: PredictionSummary | None = None
     target: TargetResult | None = None
+    parts: tuple[AblatedPart, ...] = ()
 
 
 class FinalOutcome(str, Enum):

@@ -12,6 +12,10 @@ from warpsmith.contracts.device import Origin
 from warpsmith.contracts.examination import Examination
 from warpsmith.contracts.verdict import Outcome, Verdict
 
+#: What is no strategy of its own: what won apart put together, and the best without what brought nothing.
+COMBINATION, ABLATION = "combination", "ablation"
+REFINEMENTS = frozenset({COMBINATION, ABLATION})
+
 
 class VariantStatus(str, Enum):
     PROPOSED = "proposed"
@@ -29,7 +33,8 @@ class Variant(Document):
     The prediction is the speed-up over the original in the goal mode, as a range; `evidence` are the figures that the
     hypothesis rests on, `basis` is where the range comes from, `taught` what the variants before it taught, a line
     each. `origin` is that of every measured figure in it. `plots` are relative to the workspace. `examination` is what
-    the gate found where it ended there; else the file has no such field.
+    the gate found where it ended there; else the file has no such field. `without` are the variants, of those that it
+    builds on, whose changes it takes out again; where there are none, the file has no such field either.
     """
 
     number: int = Field(ge=1)
@@ -53,12 +58,15 @@ class Variant(Document):
     learnings: tuple[str, ...] = ()
     plots: tuple[str, ...] = ()
     examination: Examination | None = None
+    without: tuple[int, ...] = ()
 
     @model_serializer(mode="wrap")
-    def _without_an_examination_that_was_not(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_what_was_not(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         content: dict[str, Any] = serialize(self)
         if self.examination is None:
             del content["examination"]
+        if not self.without:
+            del content["without"]
         return content
 
     @model_validator(mode="after")

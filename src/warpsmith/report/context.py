@@ -75,14 +75,18 @@ class ReportContext(Contract):
     def winning_changes(self) -> tuple[tuple[Variant, tuple[str, ...]], ...]:
         """What the winner is made of: itself and the variants that it builds on, oldest first, with their changes.
 
-        Of several tables of settings only the last is in the source, so only the last is told.
+        Of several tables of settings only the last is in the source, so only the last is told. What a later one takes
+        out again is not told either.
         """
         by_number = {variant.number: variant for variant in self.variants}
         chain: list[Variant] = []
+        taken_out: set[int] = set()
         variant = self.winner
         while variant is not None:
-            if not (variant.chosen_settings and any(later.chosen_settings for later in chain)):
+            replaced = variant.chosen_settings and any(later.chosen_settings for later in chain)
+            if not replaced and variant.number not in taken_out:
                 chain.append(variant)
+            taken_out |= set(variant.without)
             variant = by_number.get(variant.based_on)
         return tuple((each, each.changes) for each in reversed(chain))
 

@@ -111,6 +111,7 @@ def render_comparison(variants: Sequence[Variant], result: SearchResult, aim: Ai
         "stop_reason": result.stop_reason,
         "told": report_view.what_came_of_it,
         "predictions": result.predictions,
+        "parts": result.parts,
         "predictions_told": aim_view.predictions_told(result.predictions),
         "aim_lines": aim_view.aim_lines(aim or Aim(), result.target),
         "origin": origin_told(result.origin),

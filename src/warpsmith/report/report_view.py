@@ -5,13 +5,14 @@ Pure; shared by the Markdown and the HTML report, so that both say the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.aim import Objective
 from warpsmith.contracts.case import Mode, Role
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import ModeProfile
-from warpsmith.contracts.result import FinalOutcome
+from warpsmith.contracts.result import AblatedPart, FinalOutcome
 from warpsmith.contracts.variant import Variant
 from warpsmith.contracts.verdict import CaseSpeedup, Outcome, TargetResult, Verdict
 from warpsmith.report import aim_view, profile_view, quantities, sureness_view
@@ -62,6 +63,7 @@ def values(context: ReportContext) -> dict[str, object]:
         "headline": headline(context),
         "summary": (*summary(context), *aim_view.aim_lines(context.request.aim, _target(context))),
         "answers": answers(context),
+        "parts_told": parts_told(context.search.parts),
         "conclusions": profile_view.conclusions(context.profile),
         "mode_tables": mode_tables(context),
         "three_way": three_way_tables(context),
@@ -235,3 +237,12 @@ def limits(context: ReportContext) -> tuple[str, ...]:
         processes = ", ".join(map(str, context.shared_with))
         lines.append(f"Other processes computed on the GPU during the run ({processes}): figures may be off.")
     return tuple(lines)
+
+
+def parts_told(parts: Sequence[AblatedPart]) -> str | None:
+    """What each part of the search's winner brought when it was removed once; None where it had one part alone."""
+    if not parts:
+        return None
+    brings = [p.detail or (quantities.ratio_interval(p.gain) if p.needed else "nothing beyond noise") for p in parts]
+    told = "; ".join(f"{part.name}: {each}" for part, each in zip(parts, brings, strict=True))
+    return f"Each part was removed once in the search, and timed beside the whole. It brings: {told}."

@@ -1,80 +1,40 @@
 """Stage 2: writes variants by the profile's strategies, judges each against the original, keeps the best.
 
 For every variant the hypothesis and the prediction are on disk before its result. The best so far is what the
-next variant builds on; what does not improve on it is recorded and left behind.
+next variant builds on; what does not improve on it is recorded and left behind. In the end what won apart is tried
+together, and what brings nothing is taken out of the winner.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import math
+from dataclasses import replace
 
 from warpsmith.contracts.errors import PreflightError
 from warpsmith.contracts.measurement import ORIGINAL
 from warpsmith.contracts.profile import Profile, Recommendation
-from warpsmith.contracts.result import SearchResult
-from warpsmith.contracts.variant import Variant, VariantStatus
-from warpsmith.contracts.verdict import TargetResult
-from warpsmith.diagnose.grounds import basis_of, evidence_for
-from warpsmith.measure.worker.protocol import WorkerError
-from warpsmith.project.apply import with_line_endings_of
-from warpsmith.project.snapshot import expect_sha256, file_sha256
+from warpsmith.contracts.result import AblatedPart, SearchResult
+from warpsmith.project.snapshot import expect_sha256
 from warpsmith.report.pages import render_comparison
-from warpsmith.search.bench import Bench
 from warpsmith.search.strategies import CATALOGUE
-from warpsmith.search.strategies.base import Card, Ground, Inapplicable, Proposal
 from warpsmith.search.strategies.settings import SettingsSweep
-from warpsmith.source.encoding import encoded
-from warpsmith.source.refusal import NotApplicable
-from warpsmith.source.scan import scan
-from warpsmith.stages.aiming import bench_aimed, original_target
 from warpsmith.stages.checkpoints import expect_source_unchanged
-from warpsmith.stages.examining import reproducible
 from warpsmith.stages.in_place import OPTIMIZED
-from warpsmith.stages.judge import Judgement, time_copy
-from warpsmith.stages.narrowing import judge_proposal
-from warpsmith.stages.notebook import Notebook, learnings_of, lessons
-from warpsmith.stages.rules import Rules, Standing
-from warpsmith.stages.session import Session, source_ref, text_of
+from warpsmith.stages.judge import time_copy
+from warpsmith.stages.notebook import Notebook
+from warpsmith.stages.refining import refine
+from warpsmith.stages.rules import Rules
+from warpsmith.stages.session import Session, text_of
 from warpsmith.stages.timings import COPY
+from warpsmith.stages.trying import Search, try_strategy
 from warpsmith.verdict.decision import told_noise_floor, too_few_rounds
 from warpsmith.verdict.noise import noise_floor
 from warpsmith.verdict.predictions import check_predictions
-from warpsmith.verdict.standing import beats_best
 from warpsmith.verdict.stopping import stop_reason
-from warpsmith.workspace.documents import read_document, write_bytes, write_document, write_text
+from warpsmith.workspace.documents import read_document, write_document, write_text
 
 #: Where noise cannot be told from a gain there is nothing to search by.
 NO_NOISE_FLOOR = "how far noise reaches is not known"
-
-SETTINGS_AGAIN_BASIS = "chosen: what settings still bring that were chosen once before"
-
-
-@dataclass
-class Search:
-    """The state of one search. `best` is the variant to build on, None while that is the original."""
-
-    session: Session
-    profile: Profile
-    bench: Bench
-    rules: Rules
-    notebook: Notebook
-    variants: list[Variant] = field(default_factory=list)
-    best: Variant | None = None
-    inert: frozenset[str] = frozenset()
-    swept_source: str | None = None
-
-    @property
-    def best_text(self) -> str:
-        if self.best is None:
-            return self.notebook.original_text
-        return text_of(self.session.workspace.variant(self.best.number))
-
-    @property
-    def target(self) -> TargetResult | None:
-        """What the best so far makes of the target metric."""
-        if self.best is None:
-            return original_target(self.profile, self.rules, self.bench.spec.cases)
-        return self.best.verdict.target if self.best.verdict else None
 
 
 def optimize(session: Session) -> SearchResult:
@@ -100,7 +60,7 @@ def optimize(session: Session) -> SearchResult:
         session.progress.note(told)
     notebook = Notebook(workspace, profile, bench.spec, text)
     search = Search(session, profile, bench, replace(rules, noise_floor=floor), notebook)
-    reason = f"{NO_NOISE_FLOOR}: {few[0]}" if few else _run(search)
+    reason, parts = (f"{NO_NOISE_FLOOR}: {few[0]}", ()) if few else _run(search)
     result = SearchResult(
         run_id=session.request.run_id,
         winner=search.best.number if search.best else None,
@@ -111,6 +71,7 @@ def optimize(session: Session) -> SearchResult:
         origin=profile.origin,
         predictions=check_predictions(search.variants),
         target=search.target,
+        parts=parts,
     )
     write_text(workspace.comparison, render_comparison(search.variants, result, session.request.aim))
     workspace.log(OPTIMIZED, winner=result.winner, stop_reason=reason)  # before its document: see expect_own_winner
@@ -118,9 +79,18 @@ def optimize(session: Session) -> SearchResult:
     return result
 
 
-def _run(search: Search) -> str:
-    """Tries strategies until one of the stop conditions holds; returns it."""
+def _run(search: Search) -> tuple[str, tuple[AblatedPart, ...]]:
+    """Tries strategies until one of the stop conditions holds, then refines what won; that condition, and its parts."""
     started = search.session.clock()
+    reason = _try_all(search, started)
+    elapsed_s = search.session.clock() - started
+    if elapsed_s >= search.session.request.time_budget_s:
+        return reason, ()
+    more = stop_reason(search.variants, search.session.request, [math.inf], elapsed_s, search.target) is None
+    return reason, refine(search, combining=more)
+
+
+def _try_all(search: Search, started: float) -> str:
     queue = list(search.profile.recommendations)
     while True:
         if not queue and (again := _settings_again(search)):
@@ -134,7 +104,7 @@ def _run(search: Search) -> str:
             return "every strategy that the profile recommends was tried"
         recommendation = queue.pop(0)
         if recommendation.strategy in CATALOGUE:
-            _try(search, recommendation)
+            try_strategy(search, recommendation)
 
 
 def _settings_again(search: Search) -> Recommendation | None:
@@ -148,106 +118,3 @@ def _settings_again(search: Search) -> Recommendation | None:
         predicted_low=1.0,
         predicted_high=1.02,
     )
-
-
-def _try(search: Search, recommendation: Recommendation) -> None:
-    """One variant, from its prediction to its verdict."""
-    session, strategy = search.session, CATALOGUE[recommendation.strategy]
-    card, base_gain, basis = strategy.card, 1.0, basis_of(search.profile, recommendation)
-    if recommendation not in search.profile.recommendations:
-        basis = (SETTINGS_AGAIN_BASIS,)
-    if search.best and search.best.verdict and search.best.verdict.speedup:
-        base_gain = search.best.verdict.speedup.value
-        basis += (f"times {base_gain:.3f}×, which v{search.best.number} was measured at",)
-    with_settings = _settings_beside(search, card)
-    if with_settings > 1:
-        basis += (f"times up to {with_settings:.2f}× by settings, which are searched with it and which the best lacks",)
-    variant = Variant(
-        number=len(search.variants) + 1,
-        strategy=card.name,
-        title=card.title,
-        based_on=search.best.number if search.best else 0,
-        hypothesis=f"{card.hypothesis} {recommendation.why}",
-        evidence=evidence_for(search.profile, card.name),
-        basis=basis,
-        taught=lessons(search.variants),
-        predicted_low=base_gain * recommendation.predicted_low,
-        predicted_high=base_gain * with_settings * recommendation.predicted_high,
-        origin=search.profile.origin,
-    )
-    session.progress.step(f"v{variant.number}: {card.title}", variant.number, at_most=session.request.max_variants)
-    search.notebook.begin(variant)
-    base_text = search.best_text
-    searched = bench_aimed(search.bench, session.request)
-    ground = Ground(base_text, scan(base_text), search.profile, searched, search.inert)
-    try:
-        proposal = strategy.propose(ground)
-    except (Inapplicable, NotApplicable) as reason:
-        _finish(search, variant, Judgement(VariantStatus.INAPPLICABLE, str(reason)), None)
-        return
-    except WorkerError as error:
-        _finish(search, variant, Judgement(VariantStatus.FAILED, str(error)), None)
-        return
-    search.inert |= {knob.id for sweep in proposal.sweeps for knob in sweep.inert_knobs}
-    proposal, judgement = judge_proposal(
-        search.bench, search.rules, search.notebook.original_text, proposal, lambda each: _placed(search, variant, each)
-    )
-    _finish(search, variant, judgement, proposal)
-
-
-def _settings_beside(search: Search, card: Card) -> float:
-    """The most that settings may bring to a strategy that searches them too: 1 where the best has them already."""
-    settings = SettingsSweep().card.name
-    if not card.searches_settings or card.name == settings or search.swept_source is not None:
-        return 1.0
-    return max((r.predicted_high for r in search.profile.recommendations if r.strategy == settings), default=1.0)
-
-
-def _placed(search: Search, variant: Variant, proposal: Proposal) -> Standing:
-    """The proposal as the file of its variant."""
-    path = search.session.workspace.variant(variant.number)
-    original = search.session.workspace.original.read_bytes()
-    write_bytes(path, with_line_endings_of(original, encoded(proposal.source, original)))
-    best = search.best
-    return Standing(
-        name=f"v{variant.number}",
-        source=source_ref(path),
-        text=proposal.source,
-        best_name=f"v{best.number}" if best else None,
-        best_source=source_ref(search.session.workspace.variant(best.number)) if best else None,
-    )
-
-
-def _finish(search: Search, variant: Variant, judgement: Judgement, proposal: Proposal | None) -> None:
-    """Writes the result down, and moves the best on if the variant beat it."""
-    learnings = proposal.learnings if proposal else ()
-    finished = variant.model_copy(
-        update={
-            "status": judgement.status,
-            "detail": judgement.detail,
-            "verdict": judgement.verdict,
-            "examination": reproducible(judgement.examination, search.session, variant.number),
-            "changes": proposal.changes if proposal else (),
-            "chosen_settings": proposal.chosen_settings if proposal else {},
-            "learnings": (*learnings, *learnings_of(variant, judgement)),
-            "plots": search.notebook.plots_of(proposal, variant.number),
-            "source_sha256": file_sha256(search.session.workspace.variant(variant.number)) if proposal else None,
-        }
-    )
-    finished = Variant.model_validate(finished.model_dump())
-    search.variants.append(finished)
-    search.notebook.finish(finished, judgement, proposal)
-    thresholds = search.rules.thresholds
-    if beats_best(finished.verdict, is_first=search.best is None, thresholds=thresholds):
-        search.best = finished
-        if proposal and proposal.sweeps:
-            search.swept_source = proposal.source
-        assert finished.verdict is not None
-        search.session.progress.best(f"v{finished.number}, {finished.verdict.goal_told}")
-    search.session.progress.note(f"v{finished.number}: {_told(finished)}")
-
-
-def _told(variant: Variant) -> str:
-    if variant.verdict is None:
-        return f"{variant.status.value}: {variant.detail}"
-    return f"{variant.verdict.outcome.value}: {'; '.join(variant.verdict.reasons)}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from warpsmith.contracts.track_record import StrategyRecord
-from warpsmith.contracts.variant import Variant, VariantStatus
+from warpsmith.contracts.variant import REFINEMENTS, Variant, VariantStatus
 from warpsmith.verdict.predictions import check_predictions
 from warpsmith.verdict.statistics import geometric_mean
 
@@ -24,7 +24,8 @@ def track_record(runs: Iterable[Sequence[Variant]]) -> tuple[StrategyRecord, ...
     for run in runs:
         by_strategy: dict[str, Variant] = {}
         for variant in run:
-            by_strategy.setdefault(variant.strategy, variant)
+            if variant.strategy not in REFINEMENTS:
+                by_strategy.setdefault(variant.strategy, variant)
         for name, variant in by_strategy.items():
             first_tries.setdefault(name, []).append((variant, run))
     return tuple(_record(name, tries) for name, tries in first_tries.items())
