@@ -23,7 +23,7 @@ def load_past_l1(source: str, jit_function: str) -> str:
     loads = streams(reading, jit).loads
     if not loads:
         raise NotApplicable(f"{jit_function} has no load of row data without a policy that is used once")
-    edits = Edits(source)
+    edits = Edits(source, fits=True)
     edits.comment(reading.source.statement_of(loads[0].call), "# Streamed once: it need not pass through L1.")
     for access in loads:
         edits.add_argument(access.call, f'cache_modifier=".cg" if {PAST_L1_PARAMETER} else ""')
