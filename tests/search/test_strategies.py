@@ -142,6 +142,13 @@ def test_a_tensor_that_is_zeroed_in_vain_is_allocated_empty_once(bench: Bench) -
         CATALOGUE["needless_initialisation"].propose(ground(bench, text=proposal.source))
 
 
+def test_a_tensor_that_atomics_add_to_stays_zeroed(bench: Bench) -> None:
+    text = _original(bench).replace("tl.store(dw_partial_ptr", "tl.atomic_add(dw_partial_ptr")
+    assert text != _original(bench)
+    with pytest.raises(Inapplicable, match="no tensor is zeroed and then only stored to"):
+        CATALOGUE["needless_initialisation"].propose(ground(bench, text=text))
+
+
 def test_loop_stages_become_a_knob_that_is_swept(bench: Bench) -> None:
     proposal = CATALOGUE["pipelined_loop"].propose(ground(bench))
     assert "tl.range(program, n_rows, tl.num_programs(0), num_stages=LOOP_STAGES)" in proposal.source
