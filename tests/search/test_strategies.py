@@ -67,6 +67,7 @@ def _original(bench: Bench) -> str:
         ("settings", "forward was left alone: it reaches 93% of its ceiling; backward was left alone"),
         ("pipelined_loop", "backward was left alone: it reaches 93% of its ceiling; no launched kernel has"),
         ("cache_hints", "forward was left alone: it reaches 93% of its ceiling; backward was left alone"),
+        ("stream_once_stores", "forward was left alone: it reaches 93% of its ceiling; backward was left alone"),
     ],
 )
 def test_passes_near_their_ceiling_are_left_alone(bench: Bench, gpu: SimulatedGpu, strategy: str, reason: str) -> None:
@@ -141,6 +142,13 @@ def test_a_tensor_that_is_zeroed_in_vain_is_allocated_empty_once(bench: Bench) -
         CATALOGUE["needless_initialisation"].propose(ground(bench, text=proposal.source))
 
 
+def test_a_tensor_that_atomics_add_to_stays_zeroed(bench: Bench) -> None:
+    text = _original(bench).replace("tl.store(dw_partial_ptr", "tl.atomic_add(dw_partial_ptr")
+    assert text != _original(bench)
+    with pytest.raises(Inapplicable, match="no tensor is zeroed and then only stored to"):
+        CATALOGUE["needless_initialisation"].propose(ground(bench, text=text))
+
+
 def test_loop_stages_become_a_knob_that_is_swept(bench: Bench) -> None:
     proposal = CATALOGUE["pipelined_loop"].propose(ground(bench))
     assert "tl.range(program, n_rows, tl.num_programs(0), num_stages=LOOP_STAGES)" in proposal.source
@@ -153,20 +161,50 @@ def test_a_loop_that_names_its_stages_is_left_as_it_is(bench: Bench) -> None:
         CATALOGUE["pipelined_loop"].propose(ground(bench, text=proposal.source))
 
 
-def test_cache_hints_are_kept_only_where_they_are_faster(bench: Bench, gpu: SimulatedGpu) -> None:
-    with pytest.raises(Inapplicable, match=r"eviction policies bring nothing in backward: 0\.99"):
-        CATALOGUE["cache_hints"].propose(ground(bench))
-
-    gpu.slowdown = lambda work: 0.9 if "evict_first" in work.text else 1.0
-    proposal = CATALOGUE["cache_hints"].propose(ground(bench))
-    assert proposal.changes == (f"{BACKWARD}: eviction policies on streamed and reused accesses",)
-    assert FORWARD not in proposal.changes[0]
+#: What each hint for the caches writes, and what it says where no kernel has a place for it.
+HINTS = {
+    "cache_hints": ('eviction_policy="evict_first"', "no launched kernel loads rows once without an eviction policy"),
+    "stream_once_stores": ('cache_modifier=".cs"', "no launched kernel stores what it writes once"),
+}
 
 
-def test_cache_hints_that_run_nowhere_are_inapplicable_and_say_so(bench: Bench, gpu: SimulatedGpu) -> None:
-    gpu.run_failure = lambda work: "illegal address" if "evict_first" in work.text else None
-    with pytest.raises(Inapplicable, match="no alternative runs at every tuning case"):
-        CATALOGUE["cache_hints"].propose(ground(bench))
+@pytest.mark.parametrize(("strategy", "told"), HINTS.items(), ids=HINTS)
+def test_hints_for_the_caches_are_kept_only_where_they_are_faster(
+    bench: Bench, gpu: SimulatedGpu, strategy: str, told: tuple[str, str]
+) -> None:
+    hint, nothing = told
+    gpu.slowdown = lambda work: 1.1 if hint in work.text else 1.0
+    with pytest.raises(Inapplicable, match=rf"{strategy} brings nothing to {BACKWARD} in backward: 0\.9\d\d×"):
+        CATALOGUE[strategy].propose(ground(bench))
+
+    gpu.slowdown = lambda work: 0.9 if hint in work.text else 1.0
+    proposal = CATALOGUE[strategy].propose(ground(bench))
+    (change,) = proposal.changes
+    assert BACKWARD in change and FORWARD not in change
+    assert hint in proposal.source.partition(f"def {BACKWARD}")[2]
+    assert hint not in proposal.source.partition(f"def {BACKWARD}")[0]
+    with pytest.raises(Inapplicable, match=nothing):
+        CATALOGUE[strategy].propose(ground(bench, text=proposal.source))
+
+
+@pytest.mark.parametrize(("strategy", "told"), HINTS.items(), ids=HINTS)
+def test_hints_for_the_caches_that_run_nowhere_are_inapplicable_and_say_so(
+    bench: Bench, gpu: SimulatedGpu, strategy: str, told: tuple[str, str]
+) -> None:
+    gpu.run_failure = lambda work: "illegal address" if told[0] in work.text else None
+    with pytest.raises(Inapplicable, match=f"{BACKWARD}: no alternative runs at every tuning case"):
+        CATALOGUE[strategy].propose(ground(bench))
+
+
+@pytest.mark.parametrize("strategy", ["cache_hints", "stream_once_stores"])
+def test_a_gradient_in_place_streams_neither_way(bench: Bench, gpu: SimulatedGpu, strategy: str) -> None:
+    """The pointer that is stored to is loaded, and the other is loaded twice."""
+    text = _original(bench).replace("tl.store(dx_ptr + row * n_cols", "tl.store(dy_ptr + row * n_cols")
+    again = "+ 0.0 * (tl.load(dy_ptr + row * dy_row_stride + cols) + tl.load(x_ptr + row * x_row_stride + cols))"
+    text = text.replace("        dx = rstd * (", f"        dx = rstd * (1.0 {again}) * (")
+    with pytest.raises(Inapplicable, match=HINTS[strategy][1]):
+        CATALOGUE[strategy].propose(ground(bench, text=text, goal=Mode.BACKWARD))
+    assert gpu.asked == []
 
 
 def test_a_table_that_has_no_place_in_the_source_is_inapplicable(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,10 +122,21 @@ def test_a_cache_around_a_kernel_refuses_what_it_does_not_tell_apart(
     assert f"line 12: _scale_kernel is wrapped by @{name}, whose cache may ignore launch options" in audit.not_covered
 
 
-def test_a_kernel_that_the_module_wraps_later_is_under_that_cache_too() -> None:
-    audit = scan(source("", f"_scale_kernel = replay(_scale_kernel)\n\n\n{GIVEN}"))
+@pytest.mark.parametrize(
+    ("wrapping", "told"),
+    [
+        ("_scale_kernel = replay(_scale_kernel)", "replay in line 18"),
+        (
+            "try:\n    _scale_kernel = tuned(key=['n'])(_scale_kernel)\nexcept RuntimeError:\n    pass",
+            "tuned in line 19",
+        ),
+    ],
+    ids=["by a name", "by a call, where it can be"],
+)
+def test_a_kernel_that_the_module_wraps_later_is_under_that_cache_too(wrapping: str, told: str) -> None:
+    audit = scan(source("", f"{wrapping}\n\n\n{GIVEN}"))
 
-    assert "wrapped by replay in line 18" in (audit.knob(WARPS).why_not or "")
+    assert f"wrapped by {told}" in (audit.knob(WARPS).why_not or "")
 
 
 WARMED = """\

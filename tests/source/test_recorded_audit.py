@@ -34,8 +34,10 @@ def test_what_strategies_work_on_comes_first_and_what_is_for_a_person_after_it()
     assert [(o.kind.value, o.function, o.line) for o in audit.opportunities] == [
         ("row_a_program", "_rms_norm_forward_kernel", 57),
         ("stream_once", "_rms_norm_forward_kernel", 61),
+        ("stored_once", "_rms_norm_forward_kernel", 71),
         ("unpipelined_loop", "_rms_norm_backward_kernel", 100),
         ("stream_once", "_rms_norm_backward_kernel", 101),
+        ("stored_once", "_rms_norm_backward_kernel", 110),
         ("stepped_warps", "rms_norm_forward", 132),
         ("one_program_per_sm", "_rms_norm_backward_kernel", 162),
         ("needless_initialisation", "rms_norm_backward", 166),

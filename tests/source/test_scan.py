@@ -121,21 +121,17 @@ def test_a_loop_that_triton_pipelines_already_is_no_opportunity(old: str, new: s
 def test_a_row_that_is_loaded_twice_is_not_streamed_once() -> None:
     twice = ROWS.replace("        total += y", "        total += tl.load(x_ptr + row * stride + cols)")
 
-    (found,) = [o for o in scan(twice).opportunities if o.kind is OpportunityKind.STREAM_ONCE]
-
-    assert found.line == 15  # the store alone
-    assert found.what.endswith("without an eviction policy, in line 15; what stays is loaded in line 10")
+    assert OpportunityKind.STREAM_ONCE not in {o.kind for o in scan(twice).opportunities}
 
 
-def test_a_line_that_loads_and_stores_is_told_once() -> None:
+def test_a_line_that_loads_twice_is_told_once() -> None:
     row = "row * stride + cols"
-    old = ROWS.partition("        x = ")[2].partition("        total")[0]
-    doubled = ROWS.replace(f"        x = {old}", f"        tl.store(x_ptr + {row}, 2 * tl.load(p_ptr + {row}))\n")
-    doubled = doubled.replace("total += y", "total += tl.sum(total)")
+    old = ROWS.partition("        x = ")[2].partition("        y")[0]
+    doubled = ROWS.replace(f"        x = {old}", f"        x = tl.load(x_ptr + {row}) + tl.load(p_ptr + {row})\n")
 
     (found,) = [o for o in scan(doubled).opportunities if o.kind is OpportunityKind.STREAM_ONCE]
 
-    assert " in line 13;" in found.what
+    assert found.what == "rows are read once, without an eviction policy, in line 13; what stays is loaded in line 10"
 
 
 def test_a_count_that_does_not_reach_the_grid_is_no_knob() -> None:

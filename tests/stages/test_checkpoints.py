@@ -103,7 +103,7 @@ def test_a_finished_run_points_to_its_report_and_tells_what_was_found(optimized:
     assert (step.state, step.command) == (RunState.DONE, "warpsmith report rms_norm")
     assert step.read == ("optimization/rms_norm/report.md",)
     assert step.known_so_far[0].startswith("v1 settings: accepted, 1.336")
-    assert step.known_so_far[-2:] == ("v4 cache_hints: inapplicable", "reverted: tests failed")
+    assert step.known_so_far[-2:] == ("v5 stream_once_stores: inapplicable", "reverted: tests failed")
 
 
 def test_every_page_to_read_before_a_decision_is_there(optimized: Run) -> None:

@@ -46,9 +46,10 @@ def test_each_variant_builds_on_the_best_and_the_last_best_wins(optimized: Run) 
         ("needless_initialisation", 1, VariantStatus.JUDGED, Outcome.ACCEPTED),
         ("pipelined_loop", 2, VariantStatus.JUDGED, Outcome.ACCEPTED),
         ("cache_hints", 3, VariantStatus.INAPPLICABLE, None),
+        ("stream_once_stores", 3, VariantStatus.INAPPLICABLE, None),
     ]
     result = json.loads(optimized.workspace.search_result.read_text())
-    assert (result["winner"], result["variants"]) == (3, [1, 2, 3, 4])
+    assert (result["winner"], result["variants"]) == (3, [1, 2, 3, 4, 5])
     assert result["winner_sha256"] == optimized.variants()[2].source_sha256
     assert result["stop_reason"] == "every strategy that the profile recommends was tried"
 

@@ -111,7 +111,10 @@ class JitFunction(Contract):
 
 class OpportunityKind(str, Enum):
     NEEDLESS_INITIALISATION = "needless_initialisation"
+    #: rows that are loaded once
     STREAM_ONCE = "stream_once"
+    #: what is stored once and not read again by the same kernel
+    STORED_ONCE = "stored_once"
     ONE_PROGRAM_PER_SM = "one_program_per_sm"
     UNPIPELINED_LOOP = "unpipelined_loop"
     STEPPED_WARPS = "stepped_warps"

@@ -18,6 +18,7 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "needless_initialisation": ("device time of a call by kernel",),
     "pipelined_loop": ("longest stall",),
     "cache_hints": ("DRAM throughput", "bytes through DRAM"),
+    "stream_once_stores": ("DRAM throughput", "bytes through DRAM"),
     "grouped_ordering": ("DRAM throughput", "bytes through DRAM"),
     "loop_invariant_loads": ("longest stall",),
     "two_dimensional_tiles": ("achieved occupancy", "longest stall", "waves"),

@@ -273,6 +273,7 @@ def _unpriced(_: Opportunity, __: Call) -> Gain:
 
 _RULES: dict[OpportunityKind, Callable[[Opportunity, Call], Gain]] = {
     OpportunityKind.STREAM_ONCE: _hints,
+    OpportunityKind.STORED_ONCE: _hints,
     OpportunityKind.ONE_PROGRAM_PER_SM: _programs,
     OpportunityKind.UNPIPELINED_LOOP: _pipeline,
     OpportunityKind.STEPPED_WARPS: _warps,

@@ -30,6 +30,7 @@ REWRITES: dict[str, OpportunityKind] = {
     "needless_initialisation": OpportunityKind.NEEDLESS_INITIALISATION,
     "pipelined_loop": OpportunityKind.UNPIPELINED_LOOP,
     "cache_hints": OpportunityKind.STREAM_ONCE,
+    "stream_once_stores": OpportunityKind.STORED_ONCE,
     "grouped_ordering": OpportunityKind.UNGROUPED_TILES,
     "loop_invariant_loads": OpportunityKind.LOOP_INVARIANT_LOAD,
     "two_dimensional_tiles": OpportunityKind.ROW_A_PROGRAM,

@@ -43,6 +43,7 @@ _BY_KIND: dict[OpportunityKind, Share] = {
     OpportunityKind.WIDE_ARITHMETIC: (ARITHMETIC_OF_HEADROOM, "arithmetic"),
     OpportunityKind.LOOP_INVARIANT_LOAD: (INVARIANT_OF_TIME, "what is loaded again comes from a cache"),
     OpportunityKind.STREAM_ONCE: (HINTS_OF_TIME, "which bytes a cache keeps"),
+    OpportunityKind.STORED_ONCE: (HINTS_OF_TIME, "which bytes a cache keeps"),
     OpportunityKind.UNGROUPED_TILES: (GROUPS_OF_TIME, "which operands L2 still holds"),
     OpportunityKind.UNSPECIALIZED_LOOP: (SPECIALIZED_OF_TIME, "which warps load and which multiply"),
     OpportunityKind.UNSPECIALIZED_TMA_LOOP: (SPECIALIZED_OF_TIME, "which warps load and which multiply"),

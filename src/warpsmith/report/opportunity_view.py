@@ -16,7 +16,12 @@ from warpsmith.report import quantities
 #: Chosen: so many opportunities stand on the first screen.
 FIRST_SCREEN_OPPORTUNITIES = 3
 #: What brings little by itself, or says nothing of how: last where no price gives an order.
-MINOR = (OpportunityKind.STREAM_ONCE, OpportunityKind.PERFORMANCE_TODO, OpportunityKind.CONTIGUOUS_COPY)
+MINOR = (
+    OpportunityKind.STREAM_ONCE,
+    OpportunityKind.STORED_ONCE,
+    OpportunityKind.PERFORMANCE_TODO,
+    OpportunityKind.CONTIGUOUS_COPY,
+)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from warpsmith.source.syntax import Source, assignments, dotted, walk_scope
 LANGUAGE = frozenset({"tl", "triton.language", "language", "gl"})
 #: Where the mask stands among positional arguments: tl.load(pointer, mask), tl.store(pointer, value, mask).
 _MASK_PLACE = {"load": 1, "store": 2, "atomic_cas": 3}
+#: From which place on positional arguments say how the caches treat it.
+_POLICY_PLACE = {"load": 5, "store": 4}
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,13 @@ class Access:
         return None if isinstance(given, ast.Constant) and given.value is None else given
 
     def has_policy(self) -> bool:
-        return any(k.arg in ("eviction_policy", "cache_modifier") or k.arg is None for k in self.call.keywords)
+        """Whether it says, or may say, how the caches treat it."""
+        given, named = self.call.args, self.call.keywords
+        return (
+            len(given) > _POLICY_PLACE.get(self.kind, len(given))
+            or any(isinstance(argument, ast.Starred) for argument in given)
+            or any(k.arg in ("eviction_policy", "cache_modifier", None) for k in named)
+        )
 
 
 def _address(call: ast.Call) -> ast.expr | None:

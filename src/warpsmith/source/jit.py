@@ -137,11 +137,12 @@ def _is_tritons(decorator: ast.expr, wanted: str, from_triton: frozenset[str]) -
 def _wrapped_again(tree: ast.Module) -> dict[str, list[tuple[str, int]]]:
     """By name: the calls of the module that make another thing of it, `kernel = cached(kernel)`."""
     found: dict[str, list[tuple[str, int]]] = {}
-    for node in tree.body:
+    for node in walk_scope(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
+            name, made_by = node.targets[0].id, node.value.func
             if any(isinstance(argument, ast.Name) and argument.id == name for argument in node.value.args):
-                found.setdefault(name, []).append((ast.unparse(node.value.func), node.lineno))
+                made_by = made_by.func if isinstance(made_by, ast.Call) else made_by
+                found.setdefault(name, []).append((ast.unparse(made_by), node.lineno))
     return found
 
 

@@ -80,15 +80,24 @@ def _needless(reading: Reading) -> Iterator[Opportunity]:
 
 def _streamed(reading: Reading, jit: Jit) -> Iterator[Opportunity]:
     found = streams(reading, jit)
-    if found.once:
-        lines = lines_told(access.call.lineno for access in found.once)
+    if found.loads:
+        lines = lines_told(access.call.lineno for access in found.loads)
         again = f"; what stays is loaded in line {found.shared[0].call.lineno}" if found.shared else ""
         yield Opportunity(
             kind=OpportunityKind.STREAM_ONCE,
             function=jit.name,
-            line=found.once[0].call.lineno,
-            what=f"rows are read or written once, without an eviction policy, in {lines}{again}",
+            line=found.loads[0].call.lineno,
+            what=f"rows are read once, without an eviction policy, in {lines}{again}",
             why="a stream that is marked to leave first does not evict from L2 what is read again",
+        )
+    if found.stores:
+        lines = lines_told(access.call.lineno for access in found.stores)
+        yield Opportunity(
+            kind=OpportunityKind.STORED_ONCE,
+            function=jit.name,
+            line=found.stores[0].call.lineno,
+            what=f"what is stored in {lines} is written once, not read again there, and has no cache modifier",
+            why="a store that is marked as streaming does not evict from L2 what is read again",
         )
 
 

@@ -14,7 +14,7 @@ from warpsmith.search.strategies import (
     uncoalesced,
 )
 from warpsmith.search.strategies.base import Card, Strategy
-from warpsmith.search.strategies.cache_hints import CacheHints
+from warpsmith.search.strategies.cache_hints import CACHE_HINTS
 from warpsmith.search.strategies.cheap_functions import CHEAP_FUNCTIONS
 from warpsmith.search.strategies.dot_precision import DOT_PRECISION
 from warpsmith.search.strategies.grouped_ordering import GroupedOrdering
@@ -25,12 +25,14 @@ from warpsmith.search.strategies.pipelined_loop import PipelinedLoop
 from warpsmith.search.strategies.settings import SettingsSweep
 from warpsmith.search.strategies.specialized_warps import SPECIALIZED_WARPS
 from warpsmith.search.strategies.specialized_warps_by_descriptor import SPECIALIZED_WARPS_BY_DESCRIPTOR
+from warpsmith.search.strategies.stream_once_stores import STREAM_ONCE_STORES
 from warpsmith.search.strategies.two_dimensional_tiles import TWO_DIMENSIONAL_TILES
 
 _STRATEGIES: tuple[Strategy, ...] = (
     SettingsSweep(),
     NeedlessInitialisation(),
-    CacheHints(),
+    CACHE_HINTS,
+    STREAM_ONCE_STORES,
     PipelinedLoop(),
     GroupedOrdering(),
     LOOP_INVARIANT_LOADS,

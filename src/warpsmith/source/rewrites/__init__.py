@@ -10,6 +10,7 @@ from warpsmith.source.rewrites.hoisting import hoist_invariant_load
 from warpsmith.source.rewrites.past_l1 import load_past_l1
 from warpsmith.source.rewrites.pipeline import parametrise_loop_stages
 from warpsmith.source.rewrites.row_tiles import tile_rows
+from warpsmith.source.rewrites.streaming_stores import stream_stores
 from warpsmith.source.rewrites.warp_specialization import parametrise_warp_specialization
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "multiply_as_loaded",
     "parametrise_loop_stages",
     "parametrise_warp_specialization",
+    "stream_stores",
     "tile_rows",
     "use_cheap_functions",
 ]

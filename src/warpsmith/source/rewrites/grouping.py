@@ -24,7 +24,7 @@ def group_tiles(source: str, jit_function: str, tiles: int = 1) -> str:
     order = _order(reading, jit_function)
     jit = jit_with_room(reading, jit_function, GROUP_PARAMETER)
     language = language_name(reading.source.tree)
-    edits = Edits(source)
+    edits = Edits(source, fits=True)
     edits.add_parameter(jit.node, f"{GROUP_PARAMETER}: {language}.constexpr = {tiles}")
     edits.add_after(order.last, f"{WHY}\n{_grouped(edits, order, language, order.last.col_offset)}")
     return edits.apply()

@@ -20,10 +20,10 @@ def load_past_l1(source: str, jit_function: str) -> str:
     reading = read(source)
     jit = jit_with_switch(reading, jit_function, PAST_L1_PARAMETER)
     language = language_name(reading.source.tree)
-    loads = [access for access in streams(reading, jit).once if access.is_load]
+    loads = streams(reading, jit).loads
     if not loads:
         raise NotApplicable(f"{jit_function} has no load of row data without a policy that is used once")
-    edits = Edits(source)
+    edits = Edits(source, fits=True)
     edits.comment(reading.source.statement_of(loads[0].call), "# Streamed once: it need not pass through L1.")
     for access in loads:
         edits.add_argument(access.call, f'cache_modifier=".cg" if {PAST_L1_PARAMETER} else ""')

@@ -22,7 +22,7 @@ def parametrise_loop_stages(source: str, jit_function: str) -> str:
     """
     reading = read(source)
     jit = jit_with_room(reading, jit_function, STAGES_PARAMETER)
-    edits = Edits(source)
+    edits = Edits(source, fits=True)
     language = _name_stages(edits, reading, jit)
     edits.add_parameter(jit.node, f"{STAGES_PARAMETER}: {language}.constexpr = 1")
     return edits.apply()

@@ -26,7 +26,7 @@ def parametrise_warp_specialization(source: str, jit_function: str, *, by_descri
     if not loops:
         tiles = "tiles that descriptors load" if by_descriptor_alone else "tiles"
         raise NotApplicable(f"{jit_function} has no loop over products of {tiles} whose warps are not specialized")
-    edits = Edits(source)
+    edits = Edits(source, fits=True)
     for loop in loops:
         name_in_range(edits, loop, f"warp_specialize={SPECIALIZE_PARAMETER}", language)
     edits.add_parameter(jit.node, f"{SPECIALIZE_PARAMETER}: {language}.constexpr = 0")
