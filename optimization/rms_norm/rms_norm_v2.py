@@ -149,6 +149,42 @@ def rms_norm_forward(
     return y.view(x.shape), rstd
 
 
+# Launch settings that were measured to be faster: GPU (compute capability, number of SMs) -> bytes an element ->
+# bands of row widths and row counts, ends included. Outside the bands, and on any other GPU, the code's own
+# expressions hold.
+_SettingsTable = dict[tuple[int, int, int], dict[int, list[tuple[tuple[int, int], tuple[int, int], dict[str, int]]]]]
+
+
+@functools.cache
+def _gpu_key(device_index: int) -> tuple[int, int, int]:
+    """(major, minor, number of SMs), asked once a GPU: the question costs more than the rest of a look-up."""
+    properties = torch.cuda.get_device_properties(device_index)
+    return properties.major, properties.minor, properties.multi_processor_count
+
+
+def _tuned_settings(table: _SettingsTable, tensor: torch.Tensor, n_rows: int, n_cols: int) -> dict[str, int]:
+    """The settings of the band that this launch falls into; none where nothing was measured."""
+    device = tensor.device
+    if device.type != "cuda" or torch.version.cuda is None:
+        return {}
+    bands = table.get(_gpu_key(device.index), {}).get(tensor.element_size(), [])
+    for (narrowest, widest), (fewest, most), settings in bands:
+        if narrowest <= n_cols <= widest and fewest <= n_rows <= most:
+            return settings
+    return {}
+
+
+# Bands of (n_cols, n_rows) for rms_norm_backward.
+_RMS_NORM_BACKWARD_SETTINGS: _SettingsTable = {
+    (9, 0, 132): {
+        2: [
+            ((2048, 2048), (16385, 32768), {"num_warps": 8, "programs_per_sm": 4}),
+            ((2048, 4096), (2048, 16384), {"num_warps": 16, "programs_per_sm": 2}),
+        ],
+    },
+}
+
+
 def rms_norm_backward(
     dy: Tensor, x: Tensor, weight: Tensor | None, rstd: Tensor, offset: float, casting: str, *, needs_dw: bool = True
 ) -> tuple[Tensor, Tensor | None]:
@@ -160,12 +196,15 @@ def rms_norm_backward(
     dy_rows, rows = _as_rows(dy), _as_rows(x)
     n_rows, n_cols = rows.shape
     programs = torch.cuda.get_device_properties(x.device).multi_processor_count
+    tuned = _tuned_settings(_RMS_NORM_BACKWARD_SETTINGS, dy, n_rows, n_cols)
+    programs = programs * tuned.get("programs_per_sm", 1)
     dx = torch.empty_like(rows)
     dw_partial = None
     if weight is not None and needs_dw:
         # Not zeroed: every element is stored before it is read.
         dw_partial = torch.empty((programs, n_cols), dtype=torch.float32, device=x.device)
     block_size, num_warps = _launch_settings(n_cols)
+    num_warps = tuned.get("num_warps", num_warps)
 
     _rms_norm_backward_kernel[(programs,)](
         dy_rows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -69,18 +69,39 @@ def test_host_time_breaks_only_with_both_the_share_and_the_microseconds(
     assert [r.ok for r in host_time_guardrails((host_time,), *SIDES, Thresholds())] == [ok]
 
 
-def test_host_time_that_grew_in_the_least_call_or_in_the_quartile_alone_is_noise(case: Cases) -> None:
-    busy = {"original": (20.0,) * 8, "v1": (20.5,) + (30.0,) * 7}
-    lucky = {"original": (10.0,) + (30.0,) * 7, "v1": (29.0,) * 8}
-    times = [HostTime(case=case(), mode=Mode.FULL, samples_us=samples) for samples in (busy, lucky)]
+def host_time(case: Case, original: Sequence[float], candidate: Sequence[float], chunk: int | None = 2) -> HostTime:
+    samples = {"original": tuple(original), "v1": tuple(candidate)}
+    return HostTime(case=case, mode=Mode.FULL, samples_us=samples, calls_per_chunk=chunk)
 
-    assert [
-        (r.metric.partition(",")[0], r.baseline, r.variant, r.ok)
-        for r in host_time_guardrails(times, *SIDES, Thresholds())
-    ] == [
-        ("host time a call (least)", 20.0, 20.5, True),
-        ("host time a call (lower quartile)", 30.0, 29.0, True),
-    ]
+
+def chunks(*levels: float) -> list[float]:
+    """Two calls a chunk, the second disturbed."""
+    return [us for level in levels for us in (level, 3 * level)]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "ok"),
+    [
+        (chunks(24, 48, 24, 24), False),  # 20% more in each
+        (chunks(24, 48, 24, 18), False),  # in three of four
+        (chunks(24, 48, 20, 19), True),
+        (chunks(40, 90, 20, 19), True),  # a busy second
+        (chunks(21, 42, 21, 21), True),
+    ],
+)
+def test_host_time_is_compared_chunk_by_chunk_as_a_busy_host_slows_what_runs_then(
+    case: Cases, candidate: list[float], ok: bool
+) -> None:
+    (result,) = host_time_guardrails((host_time(case(), chunks(20, 40, 20, 20), candidate),), *SIDES, Thresholds())
+    assert result.ok is ok
+    assert (result.metric.partition(",")[0], result.baseline) == ("host time a call (median of chunks)", 20.0)
+
+
+def test_host_time_without_chunks_fails_only_where_least_and_quartile_both_grew(case: Cases) -> None:
+    lucky = host_time(case(), (10.0,) + (30.0,) * 7, (29.0,) * 8, None)
+    busy = host_time(case(), (20.0,) * 8, (20.5,) + (30.0,) * 7, None)
+    costly = host_time(case(), (20.0,) * 8, (24.0,) * 8, None)
+    assert [r.ok for r in host_time_guardrails((lucky, busy, costly), *SIDES, Thresholds())] == [True, True, False]
 
 
 def compilation(case: Case, *cold_s: float, **specializations: int) -> Compilation:

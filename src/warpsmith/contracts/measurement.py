@@ -187,12 +187,14 @@ class Compilation(Contract):
 class HostTime(Contract):
     """Microseconds of host time a call, launch included, device work not waited for. Samples by contender.
 
-    A contender that fails is in `failures`, with its status before the colon, and has no samples.
+    Each contender runs a chunk of so many calls in turn: those of one number ran next to each other. None where that is
+    not known. A contender that fails is in `failures`, with its status before the colon, and has no samples.
     """
 
     case: Case
     mode: Mode
     samples_us: dict[str, tuple[float, ...]]
+    calls_per_chunk: int | None = None
     failures: dict[str, str] = Field(default_factory=dict)
 
 

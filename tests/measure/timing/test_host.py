@@ -69,7 +69,7 @@ def measured(*sides: Implementation, calls: int = 64, seed: int = 0, mode: Mode 
 def test_every_call_is_kept_in_microseconds_without_the_wait_before_it(simulated: Host) -> None:
     host_time = measured(simulated.side("a", 2000), simulated.side("b", 5500))
     samples = {"a": (2.0,) * 64, "b": (5.5,) * 64}
-    assert host_time == HostTime(case=CASE, mode=Mode.FORWARD, samples_us=samples)
+    assert host_time == HostTime(case=CASE, mode=Mode.FORWARD, samples_us=samples, calls_per_chunk=CALLS_PER_CHUNK)
 
 
 def test_warm_up_calls_are_not_kept_and_a_whole_chunk_is_made_at_least(simulated: Host) -> None:
@@ -118,6 +118,7 @@ def test_one_that_fails_is_told_and_the_rest_is_timed_with_no_garbage_collected(
         case=CASE,
         mode=Mode.FORWARD,
         samples_us={"a": (1.0,) * 64},
+        calls_per_chunk=CALLS_PER_CHUNK,
         failures={
             "fails": "runtime_failed: ValueError: never",
             "fails_later": "runtime_failed: RuntimeError: no such shape",
@@ -151,6 +152,7 @@ def test_one_that_fails_is_told_with_its_status_and_the_rest_go_on(simulated: Ho
         case=CASE,
         mode=Mode.FORWARD,
         samples_us={"a": (2.0,) * 64},
+        calls_per_chunk=CALLS_PER_CHUNK,
         failures={"fails": "runtime_failed: RuntimeError: no such shape"},
     )
 

@@ -61,7 +61,13 @@ def measure_host_time(
                     del ready[name]
     finally:
         gc.enable()
-    return HostTime(case=case, mode=mode, samples_us={name: tuple(samples[name]) for name in ready}, failures=failures)
+    return HostTime(
+        case=case,
+        mode=mode,
+        samples_us={name: tuple(samples[name]) for name in ready},
+        calls_per_chunk=CALLS_PER_CHUNK,
+        failures=failures,
+    )
 
 
 def _warmed_up(implementation: Implementation, mode: Mode, one: InputSet) -> Call:
