@@ -90,14 +90,14 @@ class Contest:
 
     def runners(self, method: TimingMethod, number: int) -> Mapping[str, Runner]:
         """Everyone's runner in placement `number`, made anew. Raises Impossible."""
-        rotation = self._rotation(number)
+        rotation = self._rotation(number, single_calls=method is not TimingMethod.GRAPH)
         self._random.shuffle(self.running)
         self._code.reload(self._random)
         if method is TimingMethod.GRAPH:
             return self._graphs(rotation)
         return self._eager(method, rotation, tried=number > 0)
 
-    def _rotation(self, number: int) -> Rotation:
+    def _rotation(self, number: int, *, single_calls: bool = False) -> Rotation:
         self.last = None
         self._spacers.clear()
         torch.cuda.empty_cache()  # else the allocator hands out the same memory again
@@ -106,7 +106,7 @@ class Contest:
         sizes = *large_sizes, 512 * self._random.randrange(1, 2048)
         device = self.rotations.inputs.device
         self._spacers += [torch.zeros(size, dtype=torch.int8, device=device) for size in sizes]
-        self.last = self.rotations.make(self.seed + 1_000_003 * number)
+        self.last = self.rotations.make(self.seed + 1_000_003 * number, single_calls=single_calls)
         return self.last
 
     def prove(self, runners: Mapping[str, Runner]) -> None:

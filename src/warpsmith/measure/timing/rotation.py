@@ -79,14 +79,18 @@ class RotationMaker:
     inputs: InputMaker
     l2: L2
 
-    def make(self, seed: int) -> Rotation:
-        """Raises WorkerError (bad_target)."""
+    def make(self, seed: int, *, single_calls: bool = False) -> Rotation:
+        """`single_calls` are each flushed before. Where no sets turn L2 over one is enough for them, and making many takes
+        longer than what is timed. Raises WorkerError (bad_target)."""
         device = self.inputs.device
         first = self.inputs.make(seed)
         if self.l2 is L2.WARM:
             return Rotation((first,), flushed=False, warm=True, pristine=self._pristine((first,)))
         turned_over = L2_TURNOVER * torch.cuda.get_device_properties(device).L2_cache_size
-        count = min(MOST_SETS, max(1, math.ceil(turned_over / self._touched_bytes(first))))
+        count = max(1, math.ceil(turned_over / self._touched_bytes(first)))
+        if single_calls and count > MOST_SETS:
+            return Rotation((first,), flushed=True, pristine=self._pristine((first,)))
+        count = min(MOST_SETS, count)
         sets = (first, *(self.inputs.make(seed + SEED_STEP * index) for index in range(1, count)))
         wraps = sum(map(self._touched_bytes, sets)) >= turned_over
         assert wraps or count == MOST_SETS, f"{count} sets of {first.bytes} bytes do not turn L2 over"
