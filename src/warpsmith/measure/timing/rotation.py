@@ -80,8 +80,8 @@ class RotationMaker:
     l2: L2
 
     def make(self, seed: int, *, single_calls: bool = False) -> Rotation:
-        """`single_calls` are each flushed before. Where no sets turn L2 over one is enough for them, and making many takes
-        longer than what is timed. Raises WorkerError (bad_target)."""
+        """`single_calls` are each flushed before: where no sets turn L2 over one is enough for them, and making many
+        takes longer than what is timed. Raises WorkerError (bad_target)."""
         device = self.inputs.device
         first = self.inputs.make(seed)
         if self.l2 is L2.WARM:
