@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,10 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "stages"), str(HERE.parent / "proje
 from interrupted_run import RECORDED, REPOSITORY, TEST_COMMAND, Ended, InterruptedRun, Launcher, NewRun  # noqa: E402
 from simulated_run import KERNEL, SOURCE, make_repository  # noqa: E402
 
+from warpsmith.contracts.recording import Recording  # noqa: E402
+from warpsmith.contracts.variant import REFINEMENTS, Variant  # noqa: E402
 from warpsmith.project.demonstration import copy_repository  # noqa: E402
+from warpsmith.workspace.documents import read_document  # noqa: E402
 
 #: The sweep and one variant on top of it: both kinds of variant, and a winner that is based on another.
 ARGUMENTS = ("run", KERNEL, "--autonomous", "--quiet", "--max-variants", "2")
@@ -83,13 +87,23 @@ def replay_launcher() -> Iterator[Launcher]:
     launcher.close()
 
 
+@functools.cache
+def up_to_the_recorded_winner() -> int:
+    """How many strategies it takes to come to the winner on record: what was tried after it is more of the same."""
+    winner = read_document(RECORDED.document, Recording).result.winner
+    assert winner is not None
+    variant = read_document(REPOSITORY / "optimization" / KERNEL / f"{KERNEL}_v{winner}.json", Variant)
+    return variant.based_on if variant.strategy in REFINEMENTS else variant.number
+
+
 def begin_replay(launcher: Launcher, folder: Path, compiled_before: Path | None = None) -> InterruptedRun:
     """A demonstration copy of a small repository with the committed recording; its plots and pages are drawn too."""
     repository, copy = make_repository(folder / "repository"), folder / "copy"
     shutil.copytree(RECORDED.directory, repository / RECORDED.directory.relative_to(REPOSITORY))
     copy_repository(repository, copy, source=SOURCE, original=RECORDED.original.read_bytes())
     (copy / "warpsmith.yaml").write_text(TEST_COMMAND)
-    arguments = ("run", KERNEL, "--autonomous", "--quiet", "--device", "recorded")
+    tried = ("--max-variants", str(up_to_the_recorded_winner()))
+    arguments = ("run", KERNEL, "--autonomous", "--quiet", "--device", "recorded", *tried)
     return InterruptedRun(launcher, copy, folder / "scratch", KERNEL, SOURCE, arguments, compiled_before)
 
 

@@ -1,7 +1,7 @@
 """Killed at any moment, a run leaves the original or the winner, can be gone on with, and ends as if nothing had been.
 
-Twenty-three kills of a replayed run, and thirty of one on a simulated GPU, at moments drawn from fixed seeds over all
-that a run does to files and processes, also between the bytes of a write. All but five of the replays that are killed
+Fifteen kills of a replayed run, and thirty of one on a simulated GPU, at moments drawn from fixed seeds over all
+that a run does to files and processes, also between the bytes of a write. All but three of the replays that are killed
 do without what takes long and leaves nothing to be killed between: triton in the worker process, and drawing.
 """
 
@@ -22,7 +22,7 @@ from warpsmith.workspace.documents import read_document
 
 SHORT_SEEDS, SIMULATED_SEEDS = range(1, 3), range(3)
 #: With what takes long, without it, and on the simulated GPU: a test.
-KILLS, SHORT_KILLS, SIMULATED_KILLS = 5, 9, 10
+KILLS, SHORT_KILLS, SIMULATED_KILLS = 3, 6, 10
 
 
 @pytest.mark.timeout(900)
