@@ -30,6 +30,7 @@ from warpsmith.cli.options import (
     TargetMetricOption,
     Weight,
 )
+from warpsmith.cli.skills import app as skills
 from warpsmith.cli.without_run import bench, check
 from warpsmith.contracts.approval import Gate
 from warpsmith.contracts.errors import ExitCode
@@ -205,6 +206,7 @@ def record(
 
 app.command()(bench)
 app.command()(check)
+app.add_typer(skills)
 
 
 @app.command(name="list")
