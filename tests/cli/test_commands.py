@@ -74,6 +74,7 @@ def test_next_tells_a_program_everything_it_needs_to_go_on(begun: Run, command: 
         "for_a_person": False,
         "known_so_far": [],
         "where": None,
+        "reference": "references/profile.md",
     }
 
 

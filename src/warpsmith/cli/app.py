@@ -14,6 +14,7 @@ from warpsmith.cli.options import (
     Branch,
     BranchName,
     Cache,
+    Detach,
     Device,
     Fresh,
     Goal,
@@ -63,6 +64,7 @@ def run(
     weight: Weight = None,
     target_metric: TargetMetricOption = None,
     fresh: Fresh = False,
+    detach: Detach = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
@@ -79,7 +81,7 @@ def run(
         aim=AimText(objective, regime, weight, target_metric),
         fresh=fresh,
     )
-    return _flow(kernel, as_json, quiet).run(options)
+    return _detached(kernel, as_json) if detach else _flow(kernel, as_json, quiet).run(options)
 
 
 @app.command()
@@ -94,19 +96,27 @@ def profile(
     weight: Weight = None,
     target_metric: TargetMetricOption = None,
     fresh: Fresh = False,
+    detach: Detach = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Stage 1: measure the kernel as it is, and find what holds it back."""
     aim = AimText(objective, regime, weight, target_metric)
     options = asked_for(kernel, goal=goal, device=device, target_gpu=target_gpu, l2=l2, aim=aim, fresh=fresh)
-    return _flow(kernel, as_json, quiet).profile(options)
+    return _detached(kernel, as_json) if detach else _flow(kernel, as_json, quiet).profile(options)
 
 
 @app.command()
-def optimize(kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson = False, quiet: Quiet = False) -> int:
+def optimize(
+    kernel: Kernel,
+    max_variants: MaxVariants = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
     """Stage 2: write variants, judge each against the original, keep the best."""
-    return _flow(kernel, as_json, quiet).optimize(asked_for(kernel, max_variants=max_variants))
+    options = asked_for(kernel, max_variants=max_variants)
+    return _detached(kernel, as_json) if detach else _flow(kernel, as_json, quiet).optimize(options)
 
 
 @app.command()
@@ -115,10 +125,13 @@ def finalize(
     branch: Branch = False,
     branch_name: BranchName = None,
     pr: PullRequestOption = False,
+    detach: Detach = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Stage 3: confirm the winner afresh, apply it behind the kernel's tests, report; hand it over if asked."""
+    if detach:
+        return _detached(kernel, as_json)
     flow = _flow(kernel, as_json, quiet)
     if not (branch or branch_name or pr):
         return flow.finalize()
@@ -238,3 +251,9 @@ def _flow(kernel: str, as_json: bool, quiet: bool) -> Flow:
     from warpsmith.cli.flow import Flow
 
     return Flow.open(Path.cwd(), kernel, as_json=as_json, quiet=quiet, interactive=sys.stdin.isatty() and not as_json)
+
+
+def _detached(kernel: str, as_json: bool) -> int:
+    from warpsmith.cli.detached import start
+
+    return start(_flow(kernel, as_json, quiet=True).workspace, sys.argv[1:], as_json=as_json)

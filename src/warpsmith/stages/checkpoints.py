@@ -15,11 +15,11 @@ from warpsmith.contracts.approval import Approval, Approvals, Gate
 from warpsmith.contracts.errors import ApprovalRequired, Rejected, Unavailable, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
-from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchResult
-from warpsmith.contracts.variant import Variant
+from warpsmith.contracts.result import NextStep, RunState, SearchResult
 from warpsmith.project.demonstration import is_demonstration
 from warpsmith.project.snapshot import file_sha256
-from warpsmith.stages.in_place import changed_since, handed_over, taken_back_told, unproven_winner_is_in_place
+from warpsmith.stages.in_place import changed_since, unproven_winner_is_in_place
+from warpsmith.stages.known import known_so_far
 from warpsmith.stages.pages import expect_file, expect_named_files
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
@@ -29,6 +29,13 @@ ON_A_GPU = "on a machine with an NVIDIA GPU"
 
 #: States in which the production file is still what was profiled.
 BEFORE_FINALIZE = (RunState.WAITING_OPTIMIZE, RunState.OPTIMIZE, RunState.WAITING_FINALIZE)
+
+#: The page of the skill about what comes next. A finished run needs one where its winner was taken back.
+REFERENCES = {
+    **dict.fromkeys((RunState.NEW, RunState.PROFILE, RunState.PREDICTED, RunState.WAITING_OPTIMIZE), "profile"),
+    **dict.fromkeys((RunState.OPTIMIZE, RunState.WAITING_FINALIZE), "optimize"),
+    RunState.FINALIZE: "finalize",
+}
 
 
 def state_of(workspace: Workspace, *, terminal_only: bool = False) -> RunState:
@@ -103,7 +110,8 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         why=why,
         read=read,
         for_a_person=command.startswith("warpsmith approve"),
-        known_so_far=_known(workspace),
+        known_so_far=known_so_far(workspace, state),
+        reference=f"references/{REFERENCES[state]}.md" if state in REFERENCES else None,
         where=ON_A_GPU if state is RunState.PREDICTED else None,
     )
 
@@ -215,19 +223,3 @@ def _winner_sha256(workspace: Workspace, gate: Gate) -> str | None:
 
 def _approvals(workspace: Workspace) -> tuple[Approval, ...]:
     return read_document(workspace.approvals, Approvals).approvals if workspace.approvals.is_file() else ()
-
-
-def _known(workspace: Workspace) -> tuple[str, ...]:
-    known: list[str] = []
-    for path in workspace.variant_records():
-        variant = read_document(path, Variant)
-        result = variant.status.value
-        if variant.verdict is not None:
-            result = f"{variant.verdict.outcome.value}, {variant.verdict.goal_in_short} ({variant.origin})"
-        known.append(f"v{variant.number} {variant.strategy}: {result}")
-    if workspace.final_result.is_file():
-        final = read_document(workspace.final_result, FinalResult)
-        known.append(f"{final.outcome.value}: {final.reason}")
-        known += [] if final.taken_back_at is None else [taken_back_told(final)]
-        known += [] if (given := handed_over(workspace)) is None else [given.told]
-    return tuple(known)
