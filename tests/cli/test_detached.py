@@ -52,7 +52,8 @@ def test_a_detached_command_goes_on_by_itself_and_leaves_its_exit_code_and_outpu
     workspace = Workspace(make_repository(tmp_path), "rms_norm")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY / "src"))
 
-    started = command(tmp_path, "optimize", "rms_norm", "--max-variants", "3", "--detach", "--json")
+    below = tmp_path / "src"
+    started = command(below, "optimize", "rms_norm", "--max-variants", "3", "--detach", "--json")
     wait_for_the_end(workspace)
     told = DetachedNow.model_validate_json(started.out)
     after = detached_of(command, tmp_path)

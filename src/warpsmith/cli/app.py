@@ -34,7 +34,7 @@ from warpsmith.cli.options import (
 from warpsmith.cli.skills import app as skills
 from warpsmith.cli.without_run import bench, check
 from warpsmith.contracts.approval import Gate
-from warpsmith.contracts.errors import ExitCode
+from warpsmith.contracts.errors import ExitCode, Unavailable
 
 if TYPE_CHECKING:
     from warpsmith.cli.flow import Flow
@@ -236,6 +236,22 @@ def doctor(as_json: AsJson = False) -> int:
     from warpsmith.cli.overview import print_doctor
 
     return print_doctor(as_json=as_json)
+
+
+@app.command()
+def mcp() -> int:
+    """Serve the commands as tools of the Model Context Protocol, on standard input and output."""
+    from importlib.util import find_spec
+
+    from warpsmith.project.discover import find_root
+
+    if find_spec("mcp") is None:
+        what = "the server needs the package mcp, which the extra `mcp` installs"
+        raise Unavailable(what, next_command="pip install 'warpsmith[mcp]'")
+    from warpsmith.cli.mcp_server import serve
+
+    serve(find_root(Path.cwd()))
+    return ExitCode.DONE
 
 
 @app.callback(invoke_without_command=True)

@@ -53,6 +53,7 @@ def _start(workspace: Workspace, words: list[str], descriptor: int) -> int:
         with workspace.detached_log.open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, str(workspace.root), workspace.kernel, *words],
+                cwd=workspace.root,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

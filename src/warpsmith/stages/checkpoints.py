@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from warpsmith.contracts.approval import Approval, Approvals, Gate
+from warpsmith.contracts.base import Sha256
 from warpsmith.contracts.errors import ApprovalRequired, Rejected, Unavailable, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
@@ -166,17 +167,26 @@ def approve(workspace: Workspace, gate: Gate, *, from_terminal: bool) -> Approva
             next_command=command,
         )
     expect_source_unchanged(workspace, request.kernel)
+    evidence_sha256, winner_sha256 = evidence(workspace, gate)
     approval = Approval(
         gate=gate,
         run_id=request.run_id,
-        evidence_sha256=file_sha256(page),
-        winner_sha256=_winner_sha256(workspace, gate),
+        evidence_sha256=evidence_sha256,
+        winner_sha256=winner_sha256,
         from_terminal=from_terminal,
         approved_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
     write_document(workspace.approvals, Approvals(approvals=(*_approvals(workspace), approval)))
     workspace.log("approved", gate=gate.value, from_terminal=from_terminal)
     return approval
+
+
+def evidence(workspace: Workspace, gate: Gate) -> tuple[Sha256, Sha256 | None]:
+    """The hashes that a yes is bound to, as they are now: of what was judged, and of the winner, where there is one.
+
+    Raises UsageError where the winner's file is gone, OSError where there is nothing to judge.
+    """
+    return file_sha256(_evidence(workspace, gate)), _winner_sha256(workspace, gate)
 
 
 def require(workspace: Workspace, request: Request, gate: Gate, *, terminal_only: bool = False) -> None:
@@ -192,15 +202,13 @@ def require(workspace: Workspace, request: Request, gate: Gate, *, terminal_only
 def _open(workspace: Workspace, request: Request, gate: Gate, *, terminal_only: bool = False) -> bool:
     if request.autonomous and not terminal_only:
         return True
-    evidence = _evidence(workspace, gate)
-    if not evidence.is_file():
+    if not _evidence(workspace, gate).is_file():
         return False  # nothing that a yes could have been given for
-    winner = _winner_sha256(workspace, gate)
+    bound_to = evidence(workspace, gate)
     return any(
         approval.gate is gate
         and approval.run_id == request.run_id
-        and approval.evidence_sha256 == file_sha256(evidence)
-        and approval.winner_sha256 == winner
+        and (approval.evidence_sha256, approval.winner_sha256) == bound_to
         and (approval.from_terminal or not terminal_only)
         for approval in _approvals(workspace)
     )
