@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo record trust strategies lint format
+.PHONY: test demo record trust strategies schemas lint format
 
 # pytest comes last: its summary is the last line of the output.
 test: lint
@@ -25,6 +25,10 @@ trust: $(STAMP)
 # Writes docs/strategies.md, the skill's briefs, and what recorded runs say of predictions, from the strategies' cards.
 strategies: $(STAMP)
 	@$(BIN)/python benchmark/strategies.py
+
+# Writes docs/schemas/ from the contracts that the commands print.
+schemas: $(STAMP)
+	@$(BIN)/python -m warpsmith.cli.schemas docs/schemas
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

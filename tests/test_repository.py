@@ -82,6 +82,8 @@ def complaint(words: list[str], program: TyperGroup) -> str | None:
     command = program if name.startswith("-") else program.commands.get(name)
     if command is None:
         return f"no command {name!r}; there are {sorted(program.commands)}"
+    if isinstance(command, TyperGroup) and words[1:]:
+        return complaint(words[1:], command)
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     flags = {re.split(r"[=\]]", word.lstrip("["))[0] for word in words if word.lstrip("[").startswith("-")}
     unknown = flags - known - {"--help"}

@@ -15,6 +15,7 @@ from warpsmith.cli.overview import told
 from warpsmith.cli.result import tell
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ExitCode
+from warpsmith.contracts.printed import ListedKernel
 from warpsmith.contracts.result import FinalOutcome, FinalResult, TestRun
 from warpsmith.workspace.documents import write_document
 
@@ -74,6 +75,7 @@ def test_next_tells_a_program_everything_it_needs_to_go_on(begun: Run, command: 
         "for_a_person": False,
         "known_so_far": [],
         "where": None,
+        "reference": "references/profile.md",
     }
 
 
@@ -105,7 +107,7 @@ def test_list_has_one_layout_for_few_short_names_and_for_long_ones(begun: Run, c
     lines = command(begun.root, "list").out.splitlines()
 
     assert lines[:2] == [f"{name}  benchmark/benchmark_{name}.py", f"    next: warpsmith profile {name}"]
-    rows = [{"kernel": "k", "next": "warpsmith profile k", "target": "k.py", "problem": None}]
+    rows = [ListedKernel(kernel="k", target="k.py", next="warpsmith profile k", where=None, problem=None)]
     assert told(rows) == ["k  k.py", "    next: warpsmith profile k"]
 
 
@@ -293,3 +295,13 @@ def test_an_aim_is_of_the_request_of_a_run_and_read_back_from_its_words(
     ended = command(profiled.root, "run", "rms_norm", "--regime", "N<=2048")
     assert ended.exit_code == ExitCode.USAGE
     assert "is unfinished and has another regime" in ended.err
+
+
+def test_without_the_extra_mcp_says_what_to_install(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    ended = command(make_repository(tmp_path), "mcp")
+
+    assert ended.exit_code == ExitCode.UNAVAILABLE
+    assert "next: pip install 'warpsmith[mcp]'" in ended.told_err

@@ -21,6 +21,7 @@ from warpsmith.contracts.case import Mode
 from warpsmith.contracts.device import Origin, OriginKind
 from warpsmith.contracts.errors import ExitCode
 from warpsmith.contracts.history import RunSummary
+from warpsmith.contracts.printed import Status
 from warpsmith.contracts.progress import RunProgress
 from warpsmith.contracts.request import Request
 from warpsmith.contracts.result import (
@@ -283,8 +284,8 @@ def test_of_many_earlier_runs_the_newest_are_listed_and_the_others_counted() -> 
 
 
 def test_a_program_reads_the_same_under_names_that_stay() -> None:
-    data = json.loads(json.dumps(as_data(RUNNING)))
-    assert set(data) == {"kernel", "run", "running", "progress", "next", "last_event", "predictions", "history"}
+    data = json.loads(as_data(RUNNING).model_dump_json())
+    assert set(data) == set(Status.model_fields)
     assert data["running"] == {"pid": 7, "started": AT}
     assert PredictionSummary.model_validate(data["predictions"]) == PREDICTIONS
     assert data["progress"] == {**json.loads(RUNNING.progress.model_dump_json()), "elapsed_s": 68.0}  # type: ignore[union-attr]

@@ -34,6 +34,7 @@ def test_before_any_run_the_next_step_is_a_profile(tmp_path: Path) -> None:
         command="warpsmith profile rms_norm",
         why="no run has begun",
         read=(),
+        reference="references/profile.md",
     )
 
 

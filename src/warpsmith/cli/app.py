@@ -14,6 +14,7 @@ from warpsmith.cli.options import (
     Branch,
     BranchName,
     Cache,
+    Detach,
     Device,
     Fresh,
     Goal,
@@ -30,9 +31,10 @@ from warpsmith.cli.options import (
     TargetMetricOption,
     Weight,
 )
+from warpsmith.cli.skills import app as skills
 from warpsmith.cli.without_run import bench, check
 from warpsmith.contracts.approval import Gate
-from warpsmith.contracts.errors import ExitCode
+from warpsmith.contracts.errors import ExitCode, Unavailable
 
 if TYPE_CHECKING:
     from warpsmith.cli.flow import Flow
@@ -62,6 +64,7 @@ def run(
     weight: Weight = None,
     target_metric: TargetMetricOption = None,
     fresh: Fresh = False,
+    detach: Detach = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
@@ -78,7 +81,7 @@ def run(
         aim=AimText(objective, regime, weight, target_metric),
         fresh=fresh,
     )
-    return _flow(kernel, as_json, quiet).run(options)
+    return _detached(kernel, as_json) if detach else _flow(kernel, as_json, quiet).run(options)
 
 
 @app.command()
@@ -93,19 +96,27 @@ def profile(
     weight: Weight = None,
     target_metric: TargetMetricOption = None,
     fresh: Fresh = False,
+    detach: Detach = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Stage 1: measure the kernel as it is, and find what holds it back."""
     aim = AimText(objective, regime, weight, target_metric)
     options = asked_for(kernel, goal=goal, device=device, target_gpu=target_gpu, l2=l2, aim=aim, fresh=fresh)
-    return _flow(kernel, as_json, quiet).profile(options)
+    return _detached(kernel, as_json) if detach else _flow(kernel, as_json, quiet).profile(options)
 
 
 @app.command()
-def optimize(kernel: Kernel, max_variants: MaxVariants = None, as_json: AsJson = False, quiet: Quiet = False) -> int:
+def optimize(
+    kernel: Kernel,
+    max_variants: MaxVariants = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
     """Stage 2: write variants, judge each against the original, keep the best."""
-    return _flow(kernel, as_json, quiet).optimize(asked_for(kernel, max_variants=max_variants))
+    options = asked_for(kernel, max_variants=max_variants)
+    return _detached(kernel, as_json) if detach else _flow(kernel, as_json, quiet).optimize(options)
 
 
 @app.command()
@@ -114,10 +125,13 @@ def finalize(
     branch: Branch = False,
     branch_name: BranchName = None,
     pr: PullRequestOption = False,
+    detach: Detach = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Stage 3: confirm the winner afresh, apply it behind the kernel's tests, report; hand it over if asked."""
+    if detach:
+        return _detached(kernel, as_json)
     flow = _flow(kernel, as_json, quiet)
     if not (branch or branch_name or pr):
         return flow.finalize()
@@ -205,6 +219,7 @@ def record(
 
 app.command()(bench)
 app.command()(check)
+app.add_typer(skills)
 
 
 @app.command(name="list")
@@ -223,6 +238,22 @@ def doctor(as_json: AsJson = False) -> int:
     return print_doctor(as_json=as_json)
 
 
+@app.command()
+def mcp() -> int:
+    """Serve the commands as tools of the Model Context Protocol, on standard input and output."""
+    from importlib.util import find_spec
+
+    from warpsmith.project.discover import find_root
+
+    if find_spec("mcp") is None:
+        what = "the server needs the package mcp, which the extra `mcp` installs"
+        raise Unavailable(what, next_command="pip install 'warpsmith[mcp]'")
+    from warpsmith.cli.mcp_server import serve
+
+    serve(find_root(Path.cwd()))
+    return ExitCode.DONE
+
+
 @app.callback(invoke_without_command=True)
 def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
@@ -236,3 +267,9 @@ def _flow(kernel: str, as_json: bool, quiet: bool) -> Flow:
     from warpsmith.cli.flow import Flow
 
     return Flow.open(Path.cwd(), kernel, as_json=as_json, quiet=quiet, interactive=sys.stdin.isatty() and not as_json)
+
+
+def _detached(kernel: str, as_json: bool) -> int:
+    from warpsmith.cli.detached import start
+
+    return start(_flow(kernel, as_json, quiet=True).workspace, sys.argv[1:], as_json=as_json)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpsmith.cli.meanwhile import as_it_stands
 from warpsmith.cli.output import print_json, print_markdown
 from warpsmith.cli.profile_page import deciding_part, is_asked_beside, notices, print_beside, print_profile
 from warpsmith.cli.progress import shown
@@ -146,7 +147,7 @@ class Flow:
         return ExitCode.DONE
 
     def next(self) -> int:
-        return self._tell_next(ExitCode.DONE)
+        return self._tell(as_it_stands(self._next_step(), self.workspace), ExitCode.DONE)
 
     def status(self) -> int:
         from warpsmith.cli.status import print_status
@@ -235,7 +236,9 @@ class Flow:
         return True
 
     def _tell_next(self, code: ExitCode) -> int:
-        step = self._next_step()
+        return self._tell(self._next_step(), code)
+
+    def _tell(self, step: NextStep, code: ExitCode) -> int:
         if self.as_json:
             print_json(step)
         else:

@@ -39,6 +39,9 @@ Base = Annotated[
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move the run that is there to history and begin anew.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Run in a process of its own, print its id and end; `status` follows it.")
+]
 Branch = Annotated[
     bool, typer.Option("--branch", help="Then make a git branch with one commit, of the kernel's change alone.")
 ]

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from warpsmith.cli.output import os_error_told, print_json
 from warpsmith.cli.width import say
 from warpsmith.contracts.errors import ExitCode, WarpsmithError
+from warpsmith.contracts.printed import ListedKernel
 from warpsmith.project.config import load_config
 from warpsmith.project.discover import find_root, list_targets, misnamed_told
 from warpsmith.stages import checkpoints
 from warpsmith.workspace.layout import Workspace
 
 
+def listed(root: Path) -> list[ListedKernel]:
+    """Every kernel of the project, by name. Raises UsageError."""
+    config = load_config(root)
+    return [
+        ListedKernel(
+            kernel=name,
+            target=path.relative_to(root).as_posix(),
+            **_next(Workspace(root, name), terminal_only=config.terminal_only),
+        )
+        for name, path in list_targets(root, config).items()
+    ]
+
+
 def print_targets(start: Path, *, as_json: bool) -> int:
     root = find_root(start)
-    config = load_config(root)
-    targets = list_targets(root, config)
-    rows = [
-        {
-            "kernel": name,
-            "target": path.relative_to(root).as_posix(),
-            **_next(Workspace(root, name), terminal_only=config.terminal_only),
-        }
-        for name, path in targets.items()
-    ]
-    say(misnamed_told(root, config), sys.stderr)
+    rows = listed(root)
+    say(misnamed_told(root, load_config(root)), sys.stderr)
     if as_json:
-        print_json(rows)
+        print_json([row.model_dump() for row in rows])
         return ExitCode.DONE
     if not rows:
         say(
@@ -40,19 +45,19 @@ def print_targets(start: Path, *, as_json: bool) -> int:
     return ExitCode.DONE
 
 
-def told(rows: Sequence[Mapping[str, str | None]]) -> list[str]:
+def told(rows: Sequence[ListedKernel]) -> list[str]:
     """A line a kernel with its target, and what comes next below it, however many kernels there are and how wide."""
-    width = max((len(row["kernel"] or "") for row in rows), default=0)
+    width = max((len(row.kernel) for row in rows), default=0)
     lines = []
     for row in rows:
-        lines += [f"{row['kernel'] or '':{width}}  {row['target'] or ''}", f"    next: {_step_of(row)}"]
-        if row["problem"] is not None:
-            lines.append(f"    {row['problem']}")
+        lines += [f"{row.kernel:{width}}  {row.target}", f"    next: {_step_of(row)}"]
+        if row.problem is not None:
+            lines.append(f"    {row.problem}")
     return lines
 
 
-def _step_of(row: Mapping[str, str | None]) -> str:
-    return f"{row['where']}: {row['next']}" if row.get("where") else row["next"] or "-"
+def _step_of(row: ListedKernel) -> str:
+    return f"{row.where}: {row.next}" if row.where else row.next or "-"
 
 
 def _next(workspace: Workspace, *, terminal_only: bool) -> dict[str, str | None]:

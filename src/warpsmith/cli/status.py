@@ -11,14 +11,17 @@ from warpsmith.cli.output import print_json
 from warpsmith.cli.pace import duration
 from warpsmith.cli.screen import left_here, search_left, step_line, trying_line
 from warpsmith.cli.width import first_of, say
+from warpsmith.contracts.detached import DetachedNow
 from warpsmith.contracts.device import OriginKind
 from warpsmith.contracts.errors import ExitCode, UsageError
 from warpsmith.contracts.history import RunSummary
+from warpsmith.contracts.printed import ProgressNow, Running, Status
 from warpsmith.contracts.progress import RunProgress
 from warpsmith.contracts.result import NextStep, PredictionSummary, RunState
 from warpsmith.stages import checkpoints
 from warpsmith.stages.history import current_run, earlier_runs, prior_notes
 from warpsmith.verdict.predictions import check_predictions
+from warpsmith.workspace.detached import read_detached
 from warpsmith.workspace.layout import Workspace
 from warpsmith.workspace.lock import Holder, holder
 from warpsmith.workspace.progress import read_progress
@@ -40,6 +43,7 @@ class Standing:
     last_event: dict[str, Any] | None
     predictions: PredictionSummary
     earlier: tuple[RunSummary, ...]
+    detached: DetachedNow | None = None
     #: what is wrong with the ledger, which tells the last event
     ledger_problem: str | None = None
 
@@ -75,22 +79,25 @@ def standing(workspace: Workspace, now: datetime, *, terminal_only: bool) -> Sta
         last_event=last_event,
         predictions=check_predictions(prior_notes(workspace)),
         earlier=earlier_runs(workspace),
+        detached=read_detached(workspace),
         ledger_problem=ledger_problem,
     )
 
 
-def as_data(found: Standing) -> dict[str, Any]:
-    running = None if found.holder is None else {"pid": found.holder.pid, "started": found.holder.started}
-    return {
-        "kernel": found.kernel,
-        "run": found.run and found.run.model_dump(mode="json"),
-        "running": running,
-        "progress": found.progress and {**found.progress.model_dump(mode="json"), "elapsed_s": found.elapsed_s},
-        "next": found.next.model_dump(mode="json"),
-        "last_event": found.last_event,
-        "predictions": found.predictions.model_dump(mode="json"),
-        "history": [run.model_dump(mode="json") for run in found.earlier],
-    }
+def as_data(found: Standing) -> Status:
+    """The same for a program, under names that stay."""
+    progress = found.progress
+    return Status(
+        kernel=found.kernel,
+        run=found.run,
+        running=None if found.holder is None else Running(pid=found.holder.pid, started=found.holder.started),
+        progress=None if progress is None else ProgressNow(**progress.model_dump(), elapsed_s=found.elapsed_s),
+        detached=found.detached,
+        next=found.next,
+        last_event=found.last_event,
+        predictions=found.predictions,
+        history=found.earlier,
+    )
 
 
 def told(found: Standing) -> list[str]:
@@ -100,6 +107,8 @@ def told(found: Standing) -> list[str]:
         lines.append(f"  run {_run_line(found.run)}")
     if found.holder is not None and found.progress is not None:
         lines += _progress_lines(found.progress, found.elapsed_s or 0.0)
+    if found.detached is not None:
+        lines += [f"  {found.detached.told}", f"    log: {found.detached.log}"]
     if found.holder is None and found.last_event is not None:
         lines.append(f"  last: {found.last_event.get('event', '?')} at {found.last_event.get('at', '?')}")
     if found.ledger_problem is not None:
@@ -110,7 +119,7 @@ def told(found: Standing) -> list[str]:
         runs = [_run_line(run) for run in found.earlier]
         where = f"`warpsmith status {found.kernel} --json` lists all"
         lines += [f"  {line}" for line in first_of(runs, SHOWN_RUNS, where)]
-    if found.holder is None:
+    if found.holder is None and not (found.detached and found.detached.running):
         lines.append(f"next: {found.next.told}   ({found.next.why})")
     else:
         lines.append(f"next: wait until it has ended; warpsmith status {found.kernel} tells how far it is")
@@ -130,6 +139,8 @@ def _activity(found: Standing) -> str:
         return f", running now ({found.holder})"
     if found.progress is not None:
         return f", not running; stopped while: {step_line(found.progress)}"
+    if found.detached is not None and found.detached.running:
+        return ", starting"
     return "" if found.next.state in (RunState.NEW, RunState.PREDICTED, RunState.DONE) else ", not running"
 
 

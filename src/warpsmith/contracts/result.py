@@ -150,7 +150,8 @@ class RunState(str, Enum):
 class NextStep(Contract):
     """The one legal next command, why, and what to read before it. `for_a_person` marks a decision that is theirs.
 
-    `where` says what kind of machine the command needs, where another than this one.
+    `read` are pages of the run, `reference` is the page of the skill about this step. `where` says what kind of machine
+    the command needs, where another than this one.
     """
 
     kernel: str
@@ -161,6 +162,7 @@ class NextStep(Contract):
     for_a_person: bool = False
     known_so_far: tuple[str, ...] = ()
     where: str | None = None
+    reference: str | None = None
 
     @property
     def told(self) -> str:

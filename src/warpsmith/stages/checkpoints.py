@@ -12,14 +12,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from warpsmith.contracts.approval import Approval, Approvals, Gate
+from warpsmith.contracts.base import Sha256
 from warpsmith.contracts.errors import ApprovalRequired, Rejected, Unavailable, UsageError
 from warpsmith.contracts.profile import Profile
 from warpsmith.contracts.request import Request
-from warpsmith.contracts.result import FinalResult, NextStep, RunState, SearchResult
-from warpsmith.contracts.variant import Variant
+from warpsmith.contracts.result import NextStep, RunState, SearchResult
 from warpsmith.project.demonstration import is_demonstration
 from warpsmith.project.snapshot import file_sha256
-from warpsmith.stages.in_place import changed_since, handed_over, taken_back_told, unproven_winner_is_in_place
+from warpsmith.stages.in_place import changed_since, unproven_winner_is_in_place
+from warpsmith.stages.known import known_so_far
 from warpsmith.stages.pages import expect_file, expect_named_files
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
@@ -29,6 +30,13 @@ ON_A_GPU = "on a machine with an NVIDIA GPU"
 
 #: States in which the production file is still what was profiled.
 BEFORE_FINALIZE = (RunState.WAITING_OPTIMIZE, RunState.OPTIMIZE, RunState.WAITING_FINALIZE)
+
+#: The page of the skill about what comes next. A finished run needs one where its winner was taken back.
+REFERENCES = {
+    **dict.fromkeys((RunState.NEW, RunState.PROFILE, RunState.PREDICTED, RunState.WAITING_OPTIMIZE), "profile"),
+    **dict.fromkeys((RunState.OPTIMIZE, RunState.WAITING_FINALIZE), "optimize"),
+    RunState.FINALIZE: "finalize",
+}
 
 
 def state_of(workspace: Workspace, *, terminal_only: bool = False) -> RunState:
@@ -103,7 +111,8 @@ def next_step(workspace: Workspace, kernel: str, *, terminal_only: bool = False)
         why=why,
         read=read,
         for_a_person=command.startswith("warpsmith approve"),
-        known_so_far=_known(workspace),
+        known_so_far=known_so_far(workspace, state),
+        reference=f"references/{REFERENCES[state]}.md" if state in REFERENCES else None,
         where=ON_A_GPU if state is RunState.PREDICTED else None,
     )
 
@@ -158,17 +167,26 @@ def approve(workspace: Workspace, gate: Gate, *, from_terminal: bool) -> Approva
             next_command=command,
         )
     expect_source_unchanged(workspace, request.kernel)
+    evidence_sha256, winner_sha256 = evidence(workspace, gate)
     approval = Approval(
         gate=gate,
         run_id=request.run_id,
-        evidence_sha256=file_sha256(page),
-        winner_sha256=_winner_sha256(workspace, gate),
+        evidence_sha256=evidence_sha256,
+        winner_sha256=winner_sha256,
         from_terminal=from_terminal,
         approved_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
     write_document(workspace.approvals, Approvals(approvals=(*_approvals(workspace), approval)))
     workspace.log("approved", gate=gate.value, from_terminal=from_terminal)
     return approval
+
+
+def evidence(workspace: Workspace, gate: Gate) -> tuple[Sha256, Sha256 | None]:
+    """The hashes that a yes is bound to, as they are now: of what was judged, and of the winner, where there is one.
+
+    Raises UsageError where the winner's file is gone, OSError where there is nothing to judge.
+    """
+    return file_sha256(_evidence(workspace, gate)), _winner_sha256(workspace, gate)
 
 
 def require(workspace: Workspace, request: Request, gate: Gate, *, terminal_only: bool = False) -> None:
@@ -184,15 +202,13 @@ def require(workspace: Workspace, request: Request, gate: Gate, *, terminal_only
 def _open(workspace: Workspace, request: Request, gate: Gate, *, terminal_only: bool = False) -> bool:
     if request.autonomous and not terminal_only:
         return True
-    evidence = _evidence(workspace, gate)
-    if not evidence.is_file():
+    if not _evidence(workspace, gate).is_file():
         return False  # nothing that a yes could have been given for
-    winner = _winner_sha256(workspace, gate)
+    bound_to = evidence(workspace, gate)
     return any(
         approval.gate is gate
         and approval.run_id == request.run_id
-        and approval.evidence_sha256 == file_sha256(evidence)
-        and approval.winner_sha256 == winner
+        and (approval.evidence_sha256, approval.winner_sha256) == bound_to
         and (approval.from_terminal or not terminal_only)
         for approval in _approvals(workspace)
     )
@@ -215,19 +231,3 @@ def _winner_sha256(workspace: Workspace, gate: Gate) -> str | None:
 
 def _approvals(workspace: Workspace) -> tuple[Approval, ...]:
     return read_document(workspace.approvals, Approvals).approvals if workspace.approvals.is_file() else ()
-
-
-def _known(workspace: Workspace) -> tuple[str, ...]:
-    known: list[str] = []
-    for path in workspace.variant_records():
-        variant = read_document(path, Variant)
-        result = variant.status.value
-        if variant.verdict is not None:
-            result = f"{variant.verdict.outcome.value}, {variant.verdict.goal_in_short} ({variant.origin})"
-        known.append(f"v{variant.number} {variant.strategy}: {result}")
-    if workspace.final_result.is_file():
-        final = read_document(workspace.final_result, FinalResult)
-        known.append(f"{final.outcome.value}: {final.reason}")
-        known += [] if final.taken_back_at is None else [taken_back_told(final)]
-        known += [] if (given := handed_over(workspace)) is None else [given.told]
-    return tuple(known)

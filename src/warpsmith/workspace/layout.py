@@ -205,6 +205,19 @@ class Workspace:
         """Hidden, so that it stays when a run moves to history: it belongs to whoever works here now."""
         return self.directory / ".progress.json"
 
+    @property
+    def detached(self) -> Path:
+        """Hidden, as `progress`; so are its log and its lock."""
+        return self.directory / ".detached.json"
+
+    @property
+    def detached_log(self) -> Path:
+        return self.directory / ".detached.log"
+
+    @property
+    def detached_lock(self) -> Path:
+        return self.directory / ".detached.lock"
+
     def past(self) -> tuple[PastRun, ...]:
         """The runs in the history, newest first."""
         try:

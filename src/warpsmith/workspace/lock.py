@@ -16,8 +16,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from warpsmith.contracts.errors import Unavailable
+from warpsmith.contracts.detached import Detached
+from warpsmith.contracts.errors import Unavailable, UsageError
 from warpsmith.workspace.atomic import replace_bytes, unwritable
+from warpsmith.workspace.documents import read_document
 from warpsmith.workspace.layout import Workspace
 
 #: Chosen: `holder` takes a lock for less than a millisecond, to see whether it is free. Whoever wants it then waits
@@ -41,7 +43,15 @@ def run_lock(workspace: Workspace) -> Iterator[None]:
     """Makes and holds a workspace. Raises Unavailable, naming the holder, where another process keeps it."""
     workspace.create()
     with _held(workspace.lock, f"the workspace of {workspace.kernel}", timeout_s=PATIENCE_S):
+        _forget_another_detached(workspace)
         yield
+
+
+def _forget_another_detached(workspace: Workspace) -> None:
+    """How a detached command ended matters until another one takes up the run."""
+    with contextlib.suppress(UsageError, OSError):
+        if read_document(workspace.detached, Detached).pid != os.getpid():
+            workspace.detached.unlink()
 
 
 def holder(workspace: Workspace) -> Holder | None:
