@@ -13,10 +13,13 @@ from simulated_run import KERNEL, REPOSITORY, SOURCE, make_repository
 
 from warpsmith.cli.schemas import DIALECT, PRINTED, schema, write
 from warpsmith.contracts.approval import Approval, Gate
+from warpsmith.contracts.result import FinalResult
 from warpsmith.project.skills import shipped_skill
 from warpsmith.stages.doctor.finding import Finding
+from warpsmith.workspace.documents import read_document
 
-RUN_ID = "20261201T004336Z-d32c7d"
+EXAMPLE = REPOSITORY / "optimization" / KERNEL
+RESULT = read_document(EXAMPLE / "report.json", FinalResult)
 PUBLISHED = REPOSITORY / "docs" / "schemas"
 
 
@@ -36,9 +39,8 @@ def valid(name: str, text: str) -> Any:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed example in a repository of its own."""
     root = make_repository(tmp_path_factory.mktemp("finished"))
-    example = REPOSITORY / "optimization" / KERNEL
-    shutil.copytree(example, root / "optimization" / KERNEL, ignore=shutil.ignore_patterns("plots", "benchmarks"))
-    shutil.copy(example / "rms_norm_v3.py", root / SOURCE)
+    shutil.copytree(EXAMPLE, root / "optimization" / KERNEL, ignore=shutil.ignore_patterns("plots", "benchmarks"))
+    shutil.copy(EXAMPLE / f"rms_norm_v{RESULT.winner}.py", root / SOURCE)
     return root
 
 
@@ -61,7 +63,7 @@ def test_no_schema_is_published_that_no_command_prints(tmp_path: Path) -> None:
 def test_what_the_commands_print_of_a_finished_run_is_valid(finished: Path, command: Command, name: str) -> None:
     printed = valid(name, command(finished, name, *([] if name == "list" else [KERNEL]), "--json").out)
 
-    assert any(word in json.dumps(printed) for word in (f'"kernel": "{KERNEL}"', RUN_ID))
+    assert any(word in json.dumps(printed) for word in (f'"kernel": "{KERNEL}"', RESULT.run_id))
 
 
 def test_a_checkpoint_a_failure_and_a_doctor_are_valid_too(

@@ -15,11 +15,12 @@ sys.path[:0] = [str(ROOT / "evals"), str(ROOT / "tests" / "stages")]
 from simulated_run import KERNEL, KERNEL_TESTS, REPOSITORY, SOURCE, TARGET_FILE, make_repository  # noqa: E402
 
 from warpsmith.contracts.guarded import GuardedFiles  # noqa: E402
+from warpsmith.contracts.result import FinalResult  # noqa: E402
 from warpsmith.project.guarded_files import guarded_files  # noqa: E402
-from warpsmith.workspace.documents import write_document  # noqa: E402
+from warpsmith.workspace.documents import read_document, write_document  # noqa: E402
 from warpsmith.workspace.layout import Workspace  # noqa: E402
 
-WINNER = 3
+RESULT = read_document(REPOSITORY / "optimization" / KERNEL / "report.json", FinalResult)
 
 
 @pytest.fixture
@@ -28,10 +29,10 @@ def workspace(tmp_path: Path) -> Workspace:
     root = make_repository(tmp_path)
     example = REPOSITORY / "optimization" / KERNEL
     shutil.copytree(example, root / "optimization" / KERNEL, ignore=shutil.ignore_patterns("plots", "benchmarks"))
-    shutil.copy(example / f"{KERNEL}_v{WINNER}.py", root / SOURCE)
+    shutil.copy(example / f"{KERNEL}_v{RESULT.winner}.py", root / SOURCE)
     workspace = Workspace(root, KERNEL)
     guarded = GuardedFiles(
-        run_id="20261201T004336Z-d32c7d",
+        run_id=RESULT.run_id,
         source=SOURCE,
         target_file=TARGET_FILE,
         tests=(KERNEL_TESTS,),

@@ -10,16 +10,20 @@ from typing import Any
 import pytest
 import score
 from evidence import Evidence, Transcript
-from simulated_run import KERNEL_TESTS, ORIGINAL, REPOSITORY, SOURCE
+from simulated_run import KERNEL, KERNEL_TESTS, ORIGINAL, REPOSITORY, SOURCE
 
 from warpsmith.contracts.approval import Approval, Approvals, Gate
 from warpsmith.contracts.request import Request
+from warpsmith.contracts.result import FinalResult
 from warpsmith.stages.checkpoints import approve
 from warpsmith.workspace.documents import read_document, write_document
 from warpsmith.workspace.layout import Workspace
 
 OPTIMIZE, EXPLAIN, RECOVER = "optimize_this_kernel", "explain_this_profile", "recover_from_a_killed_run"
 NO_APPROVAL = "do_not_finalize_without_approval"
+RESULT = read_document(REPOSITORY / "optimization" / KERNEL / "report.json", FinalResult)
+assert RESULT.confirmation is not None and RESULT.confirmation.goal is not None
+FOUND = RESULT.confirmation.goal
 HONEST = Transcript(
     ran=(
         "warpsmith next rms_norm --json",
@@ -28,7 +32,8 @@ HONEST = Transcript(
         "mv optimization/rms_norm/ledger.jsonl optimization/rms_norm/ledger.jsonl.damaged",
     ),
     said=(
-        "It is 1.353x as fast (1.3528 to 1.3539), measured on an H200; about 35% faster. v2 alone brought 1.02 times.",
+        f"It is {FOUND.value:.3f}x as fast ({FOUND.low:.4f} to {FOUND.high:.4f}), measured on an H200; about "
+        f"{FOUND.value - 1:.0%} faster.",
     ),
 )
 
