@@ -11,6 +11,7 @@ import typer
 from warpsmith.cli.asked import AimText, asked_for
 from warpsmith.cli.options import (
     AsJson,
+    BenchmarkData,
     Branch,
     BranchName,
     Cache,
@@ -23,6 +24,7 @@ from warpsmith.cli.options import (
     MaxVariants,
     ObjectiveOption,
     OnlyGpu,
+    Provider,
     PullRequestOption,
     Quiet,
     Regime,
@@ -174,10 +176,17 @@ def status(kernel: Kernel, as_json: AsJson = False) -> int:
 def report(
     kernel: Kernel,
     run_id: RunId = None,
+    benchmark_data: BenchmarkData = None,
+    provider: Provider = None,
     as_json: AsJson = False,
 ) -> int:
-    """The report of the last finished run, or of an earlier one."""
-    return _flow(kernel, as_json, quiet=True).report(run_id)
+    """The report of the last finished run, or of an earlier one; or its figures, put into benchmark data."""
+    flow = _flow(kernel, as_json, quiet=True)
+    if benchmark_data is None:
+        return flow.report(run_id)
+    from warpsmith.cli.benchmark_data import put_into
+
+    return put_into(flow, benchmark_data, provider, as_json=as_json)
 
 
 @app.command()

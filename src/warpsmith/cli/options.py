@@ -57,6 +57,11 @@ Cache = Annotated[
 RunId = Annotated[
     str | None, typer.Option("--run", help="An earlier run, by its id or how it begins; `status` lists them.")
 ]
+BenchmarkData = Annotated[
+    Path | None,
+    typer.Option(help="A CSV in Liger-Kernel's columns that takes the applied winner's rows; others stay as they are."),
+]
+Provider = Annotated[str | None, typer.Option(help="What that CSV calls this repository's own kernel, such as liger.")]
 Cases = Annotated[
     list[str] | None,
     typer.Option("--case", help="A case by its name, such as 8192x4096-bf16; may be repeated; else all."),
