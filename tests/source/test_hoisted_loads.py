@@ -111,6 +111,18 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
         "dx = w.view(-1, n_cols)",
         "may pass one tensor for both W_ptr and DX_ptr",
     ),
+    "one tensor of another module is passed for both": (
+        CAPITALS.replace("import torch\n", "import torch\nfrom buffers import shared\n"),
+        "x, x.stride(0), w, dx",
+        "x, x.stride(0), shared, shared",
+        "may pass one tensor for both W_ptr and DX_ptr",
+    ),
+    "a tensor has a name that a function imports for itself": (
+        f"{CAPITALS}\n\ndef other():\n    from buffers import w\n",
+        "dx = torch.empty_like(x)",
+        "dx = w.view(-1, n_cols)",
+        "may pass one tensor for both W_ptr and DX_ptr",
+    ),
     "what the launch passes is not seen": (
         CAPITALS,
         "x, x.stride(0), w, dx, dw, n_rows",

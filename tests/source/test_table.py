@@ -201,6 +201,14 @@ def test_entries_for_other_gpus_are_kept(machine: Any, tensor: Any) -> None:
     assert launch.grid == (108,)
 
 
+def test_the_look_up_asks_torch_by_the_name_that_stands_for_it() -> None:
+    by_a_part, another = (SOURCE.replace("import torch", new) for new in ("import torch.nn", "import numpy as torch"))
+
+    assert "import torch.nn\n" in written(TABLE, source=by_a_part)
+    with pytest.raises(NotApplicable, match="does not import torch"):
+        written(TABLE, source=another)
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [

@@ -17,6 +17,7 @@ LAST = "    BLOCK_K: tl.constexpr,\n):"
 JIT = "@triton.jit\ndef _sca"
 GRID = '(triton.cdiv(M, META["BLOCK_M"]) * triton.cdiv(N, META["BLOCK_N"]),)'
 IMPORT = "import triton.language as tl\n"
+RENAMED = f"{IMPORT}from triton.language import program_id as where\n"
 OUTER = """
 
 @triton.jit
@@ -72,6 +73,21 @@ TWO_AXES_REFUSED = {
     "a function of another module is called": (
         [(IMPORT, f"{IMPORT}from . import places\n"), before(ROWS, "    M += places.offset(M)\n")],
         "places.offset is not in this file and may know the program's place",
+    ),
+    "an id is asked for by another name": (
+        [
+            (IMPORT, RENAMED),
+            before(ROWS, "    M += 0 * where(0)\n"),
+        ],
+        "where is not in this file and may know the program's place",
+    ),
+    "a called function asks by another name": (
+        [
+            (IMPORT, RENAMED),
+            (JIT, HELPER.replace("tl.program_id", "where")),
+            before(ROWS, "    M += 0 * _first_row(BLOCK_M)\n"),
+        ],
+        "_first_row, which _scaled_mm_kernel calls, asks for the program's place",
     ),
     "programs loop over tiles": ([("range(0, tl.cdiv(K, BLOCK_K))", "range(0, tl.num_programs(0))")], "num_programs"),
     "assembly could ask": (

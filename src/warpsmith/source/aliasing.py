@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from warpsmith.source.imports import paths_by_name
 from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.syntax import Scope, assignments, dotted, parameters_of
@@ -49,24 +50,17 @@ def _of_argument(reading: Reading, launch: Launch, parameter: str) -> frozenset[
     passed = launch.argument(parameter)
     if passed is None:
         return None
-    return _Origins(launch.scope, _modules(reading.source.tree)).of(passed, frozenset())
+    return _Origins(launch.scope, frozenset(paths_by_name(reading.source.tree))).of(passed, frozenset())
 
 
 def _overlap(a: str, b: str) -> bool:
     return a == b or a.startswith(f"{b}.") or b.startswith(f"{a}.")
 
 
-def _modules(tree: ast.Module) -> frozenset[str]:
-    """Names that imports bind."""
-    found = [alias for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names]
-    return frozenset((alias.asname or alias.name).split(".")[0] for alias in found)
-
-
 class _Origins:
     """The tensors that a host function's values may share memory with: allocations, parameters, attributes."""
 
-    def __init__(self, scope: Scope, modules: frozenset[str]) -> None:
-        self.modules = modules
+    def __init__(self, scope: Scope, imported: frozenset[str]) -> None:
         self.parameters = frozenset(parameters_of(scope))
         self.values: dict[str, list[frozenset[str] | ast.expr]] = {}
         for found in assignments(scope):
@@ -74,8 +68,11 @@ class _Origins:
             if found.value is not None and not isinstance(found.node, ast.AugAssign):
                 value = self._unpacked(found.name, found.value, found.node)
             self.values.setdefault(found.name, []).append(value)
+        self.imported = imported - self.parameters - self.values.keys()
 
     def of(self, value: ast.expr, seen: frozenset[str]) -> frozenset[str]:
+        if self._is_imported(value):
+            return frozenset({dotted(value) or ""})
         if isinstance(value, ast.Name):
             return self._named(value.id, seen)
         if isinstance(value, ast.Constant):
@@ -89,11 +86,17 @@ class _Origins:
             return self.of(value.value, seen)
         if isinstance(value, ast.IfExp):
             return self.of(value.body, seen) | self.of(value.orelse, seen)
-        inner = (child for child in ast.iter_child_nodes(value) if isinstance(child, ast.expr))
-        return frozenset(origin for child in inner for origin in self.of(child, seen))
+        return self._parts((child for child in ast.iter_child_nodes(value) if isinstance(child, ast.expr)), seen)
+
+    def _parts(self, values: Iterable[ast.expr], seen: frozenset[str]) -> frozenset[str]:
+        """Those of what a value is computed from; modules, dtypes and the like that are imported for it are none."""
+        return frozenset(origin for each in values if not self._is_imported(each) for origin in self.of(each, seen))
+
+    def _is_imported(self, value: ast.expr) -> bool:
+        return (dotted(value) or "").partition(".")[0] in self.imported
 
     def _named(self, name: str, seen: frozenset[str]) -> frozenset[str]:
-        if name in self.modules or name in seen:
+        if name in seen:
             return frozenset()
         found: set[str] = {name} if name in self.parameters or name not in self.values else set()
         for value in self.values.get(name, ()):
@@ -105,9 +108,9 @@ class _Origins:
         if name in _FRESH:
             return frozenset({f"the allocation in line {call.lineno}, column {call.col_offset}"})
         taken: list[ast.expr] = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-        if name not in _VIEWS or not taken or dotted(taken[0]) in self.modules:
+        if name not in _VIEWS or not taken or self._is_imported(taken[0]):
             taken += [*call.args, *(keyword.value for keyword in call.keywords)]
-        return frozenset(origin for each in taken for origin in self.of(each, seen))
+        return self._parts(taken, seen)
 
     def _unpacked(self, name: str, value: ast.expr, node: ast.AST) -> frozenset[str] | ast.expr:
         """What one name of several gets of a tuple: its own part of what is kept, anything of what a call gives."""

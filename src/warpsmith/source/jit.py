@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import JitFunction, KnobKind, Tier
+from warpsmith.source.imports import imports
 from warpsmith.source.syntax import Source, defaults_of, dotted, last_name, walk_scope
 
 REDUCTIONS = frozenset({"sum", "max", "min", "argmax", "argmin", "reduce", "xor_sum", "reduce_or"})
@@ -116,13 +117,8 @@ def is_jit(tree: ast.Module, function: ast.FunctionDef) -> bool:
 
 def _names_from_triton(tree: ast.Module) -> frozenset[str]:
     """Names through which `jit` can be reached: triton, its aliases, and what is imported from it."""
-    names = {"triton"}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {a.asname for a in node.names if a.asname and a.name.split(".")[0] == "triton"}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "triton":
-            names |= {a.asname or a.name for a in node.names if "gluon" not in (node.module or "")}
-    return frozenset(names)
+    found = (each for each in imports(tree) if each.package == "triton")
+    return frozenset({"triton", *(each.name for each in found if "gluon" not in each.path.rpartition(".")[0])})
 
 
 def _is_jit(decorator: ast.expr, from_triton: frozenset[str]) -> bool:

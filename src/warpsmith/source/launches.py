@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 
 from warpsmith.source.access import Addresses
 from warpsmith.source.chosen import bound_launches, chosen_kernels, unwrapped
+from warpsmith.source.imports import imports
 from warpsmith.source.jit import Jit, is_jit, jit_functions
 from warpsmith.source.syntax import Scope, Source, assignments, dotted, last_name, name_of, parameters_of, walk_scope
 from warpsmith.source.terms import Terms
@@ -119,7 +120,7 @@ def read(text: str) -> Reading:
     """
     source = Source.read(text)
     jits = jit_functions(source)
-    imported = _imported_names(source.tree)
+    imported = frozenset(each.name for each in imports(source.tree) if isinstance(each.node, ast.ImportFrom))
     launches: list[Launch] = []
     not_covered: list[tuple[int, str]] = []
     for node in ast.walk(source.tree):
@@ -183,15 +184,6 @@ def _looks_like_a_launch(call: ast.Call, func: ast.Subscript) -> bool:
     options = bool(keywords & LAUNCH_OPTIONS) or any("BLOCK" in k.upper() for k in keywords)
     grid = isinstance(func.slice, ast.Tuple | ast.Lambda) or last_name(func.slice).startswith("grid")
     return options or (grid and len(call.args) + len(call.keywords) > 0)
-
-
-def _imported_names(tree: ast.Module) -> frozenset[str]:
-    return frozenset(
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    )
 
 
 def _kept_for_later(source: Source, jits: dict[str, Jit]) -> tuple[list[Launch], list[tuple[int, str]]]:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import KnobKind
-from warpsmith.source.access import LANGUAGE
 from warpsmith.source.jit import LOADS, Jit, operation
 from warpsmith.source.launches import Launch, Reading
 from warpsmith.source.places import reaching_assignment
+from warpsmith.source.program_ids import axis_of, uncast
 from warpsmith.source.sites import Site, given
-from warpsmith.source.syntax import assignments, dotted, is_name, last_name, mentions, names_read, walk_scope
+from warpsmith.source.syntax import assignments, is_name, last_name, mentions, names_read, walk_scope
 
 _NAME = "programs"
 #: Chosen: no program's number is cast more often.
@@ -137,18 +137,12 @@ def _axis(jit: Jit, node: ast.expr, asked: str) -> int | None:
     for value in _values(jit, node):
         call = value
         for _ in range(_MOST_CASTS):
-            if not (isinstance(call, ast.Call) and operation(call) in ("to", "cast")):
+            inner = uncast(call)
+            if inner is call:
                 break
-            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
-            is_method = receiver is not None and dotted(receiver) not in LANGUAGE
-            inner = receiver if is_method else next(iter(call.args), None)
-            if inner is None:
-                return None
             call = next(iter(_values(jit, inner)), inner)
         if isinstance(call, ast.Call) and operation(call) == asked:
-            given_axis = [*call.args, *(k.value for k in call.keywords)]
-            first = given_axis[0] if given_axis else ast.Constant(value=0)
-            return first.value if isinstance(first, ast.Constant) and type(first.value) is int else None
+            return axis_of(call)
     return None
 
 

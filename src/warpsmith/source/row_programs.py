@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.contracts.audit import Opportunity, OpportunityKind
+from warpsmith.source.imports import name_of_import, paths_by_name
 from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Reading
 from warpsmith.source.refusal import NotApplicable
@@ -47,7 +48,7 @@ def row_programs(reading: Reading, jit: Jit) -> RowPrograms:
     arguments = jit.node.args
     if arguments.vararg or arguments.kwonlyargs or arguments.kwarg or ROWS in jit.parameters:
         raise NotApplicable(f"line {jit.node.lineno}: {jit.name} has no room for a last parameter {ROWS}")
-    kernel = Walk(jit, reading.jits, _imported(reading.source.tree)).through()
+    kernel = Walk(jit, reading.jits, paths_by_name(reading.source.tree)).through()
     row = kernel.row
     if row is None or not kernel.masks_columns or not kernel.stores:
         raise NotApplicable(f"line {jit.node.lineno}: {jit.name} has not one program for each row of columns")
@@ -91,22 +92,9 @@ def _check_masks(source: Source, kernel: RowKernel) -> None:
             raise NotApplicable(f"line {call.lineno}: {ast.unparse(call)} stands inside a mask; give it a name first")
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:
-    """What the names stand for that the module imports."""
-    found: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.asname: alias.name for alias in node.names if alias.asname}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {alias.asname or alias.name: f"{node.module or ''}.{alias.name}" for alias in node.names}
-    return found
-
-
 def _triton(tree: ast.Module) -> str:
     """The name by which the host code calls triton."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name == "triton":
-                    return alias.asname or alias.name
-    raise NotApplicable("the source does not import triton by a name")
+    name = name_of_import(tree, "triton")
+    if name is None:
+        raise NotApplicable("the source does not import triton by a name")
+    return name

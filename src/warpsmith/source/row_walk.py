@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from warpsmith.source.access import LANGUAGE
 from warpsmith.source.jit import Jit
+from warpsmith.source.program_ids import axis_of, uncast
 from warpsmith.source.row_values import RowKernel, Varies, bound, fits, unknown
 from warpsmith.source.syntax import assigns, dotted, is_name
 
@@ -28,7 +29,9 @@ _STORING = ("pointer", "value", "mask")
 class Walk:
     """Walks through a jit function once. `helper` is one that a kernel calls: element by element, no memory."""
 
-    def __init__(self, jit: Jit, jits: Mapping[str, Jit], imported: Mapping[str, str], *, helper: bool = False) -> None:
+    def __init__(
+        self, jit: Jit, jits: Mapping[str, Jit], imported: Mapping[str, frozenset[str]], *, helper: bool = False
+    ) -> None:
         self.jit, self.jits, self.imported, self.helper = jit, jits, imported, helper
         self.found = RowKernel()
         self.returned: Varies | None = None
@@ -162,12 +165,11 @@ class Walk:
     def _is_of_a_math_library(self, function: ast.expr) -> bool:
         path = dotted(function) or ""
         root, _, rest = path.partition(".")
-        module = f"{self.imported.get(root, root)}.{rest}".rstrip(".").rpartition(".")[0]
-        return module.startswith("triton.language.") and module.rpartition(".")[2] in ("math", "libdevice")
+        whole = [f"{each}.{rest}".rstrip(".").rpartition(".")[0] for each in self.imported.get(root, {root})]
+        return all(m.startswith("triton.language.") and m.rpartition(".")[2] in ("math", "libdevice") for m in whole)
 
     def _program_id(self, call: ast.Call) -> Varies:
-        axes = [*call.args, *(k.value for k in call.keywords)]
-        if len(axes) != 1 or not (isinstance(axes[0], ast.Constant) and axes[0].value == 0):
+        if axis_of(call) != 0:
             raise unknown(call, "is of another axis than the first")
         self.found.program_ids.append(call)
         return Varies(rows=True)
@@ -224,9 +226,4 @@ class Walk:
 
 def _is_row(value: ast.expr, program_id: ast.Call) -> bool:
     """`tl.program_id(0)`, in whatever integer type."""
-    match value:
-        case ast.Call(func=ast.Attribute(attr="to", value=inner)):
-            return inner is program_id
-        case ast.Call(func=ast.Attribute(attr="cast"), args=[inner, _]):
-            return inner is program_id
-    return value is program_id
+    return uncast(value) is program_id

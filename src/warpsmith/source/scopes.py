@@ -9,6 +9,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from warpsmith.source.imports import bound_by
 from warpsmith.source.syntax import FunctionNode
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -187,14 +188,12 @@ class Scopes(ast.NodeVisitor):
             value, element = self._values.get(node, (None, False))
             self._bind(node.id, node, value, element=element)
 
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            path = alias.name if alias.asname else alias.name.split(".")[0]
-            self._bind(alias.asname or path, node, path=path)
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for each in bound_by(node):
+            self._bind(each.name, node, path=each.path)
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        for alias in node.names:
-            self._bind(alias.asname or alias.name, node, path=path_of(node, alias))
+    visit_Import = _import
+    visit_ImportFrom = _import
 
     def visit_Global(self, node: ast.Global) -> None:
         self._scope.globals.update(node.names)
@@ -216,9 +215,3 @@ def pairwise(target: ast.expr, value: ast.expr) -> list[ast.expr] | None:
         starred = any(isinstance(each, ast.Starred) for each in (*target.elts, *value.elts))
         return value.elts if len(target.elts) == len(value.elts) and not starred else None
     return None
-
-
-def path_of(node: ast.ImportFrom, alias: ast.alias) -> str:
-    """What is imported, in full: `torch.nn.functional`, `..package.name`, or `.name` for `from . import name`."""
-    dots = "." * node.level
-    return f"{dots}{node.module}.{alias.name}" if node.module else f"{dots}{alias.name}"

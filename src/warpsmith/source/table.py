@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from warpsmith.contracts.audit import SourceAudit
 from warpsmith.contracts.base import Contract
 from warpsmith.source.editing import Edits
+from warpsmith.source.imports import bound_by
 from warpsmith.source.knobs import sites
 from warpsmith.source.launches import Reading, read
 from warpsmith.source.overrides import beside_host_code, chosen
@@ -208,8 +209,8 @@ def _name(reading: Reading, host_function: str, jit_function: str) -> str:
 
 def _require(reading: Reading, edits: Edits) -> None:
     """The imports that the look-up needs. Raises NotApplicable where `torch` is not there by its own name."""
-    plain = {alias.asname or alias.name for node in reading.source.tree.body if isinstance(node, ast.Import)
-             for alias in node.names}  # fmt: skip
+    found = [each for statement in reading.source.tree.body for each in bound_by(statement)]
+    plain = {each.name for each in found if each.path == each.name}
     if "torch" not in plain:
         raise NotApplicable("the source does not import torch, which the look-up asks for the GPU")
     if "functools" not in plain:

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterable
 from functools import cache
 
+from warpsmith.source.imports import bound_by
 from warpsmith.source.refusal import NotApplicable
 from warpsmith.source.syntax import FunctionNode, Source, is_name, walk_scope
 from warpsmith.source.table_text import GPU_KEY, LOOK_UP, TABLE_TYPE, Form, Ranges, look_up_code
@@ -71,9 +72,9 @@ def _bound(node: ast.AST) -> set[str]:
     """The names that a node itself gives a meaning."""
     if isinstance(node, FunctionNode | ast.ClassDef):
         return {node.name}
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-    return {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return {node.id}
+    return {each.name for each in bound_by(node)}
 
 
 def _bands(form: Form, of_size: object) -> list[object]:

@@ -3,6 +3,7 @@
 What is written reads as the source's author would have put it: plain dictionaries and lists that torch.compile
 traces, comments that say why, no figures. The GPU's key is cached by functools.cache and not in a dictionary of
 our own: torch.compile guards on what a dictionary holds, so filling it would compile everything a second time.
+Behind the cache torch.compile finds a constant, and newer versions warn once that they look there.
 """
 
 from __future__ import annotations

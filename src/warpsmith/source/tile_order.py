@@ -16,6 +16,7 @@ from warpsmith.contracts.audit import Opportunity, OpportunityKind
 from warpsmith.source.grid_products import is_factor_of_grid
 from warpsmith.source.jit import DOTS, Jit, operation, operations
 from warpsmith.source.launches import Reading
+from warpsmith.source.program_ids import axis_of, uncast
 from warpsmith.source.program_places import NoTileOrder, refuse_other_places
 from warpsmith.source.syntax import Assignment, assignments, is_name, names_read, walk_scope
 
@@ -79,28 +80,14 @@ def ungrouped_tiles(reading: Reading, jit: Jit) -> Iterator[Opportunity]:
 def _program_ids(jit: Jit) -> dict[int, Assignment]:
     """By axis: the one assignment of its program id, at the top of the kernel. Axes that are read otherwise raise."""
     calls = [n for n in walk_scope(jit.node) if isinstance(n, ast.Call) and operation(n) == "program_id"]
-    given = {id(_unwrapped(a.value)): a for a in assignments(jit.node) if a.value is not None}
+    given = {id(uncast(a.value)): a for a in assignments(jit.node) if a.value is not None}
     found: dict[int, Assignment] = {}
     for call in calls:
-        axis, assigned = _axis(call), given.get(id(call))
+        axis, assigned = axis_of(call), given.get(id(call))
         if axis is None or axis in found or assigned is None or assigned.node not in jit.node.body:
             raise NoTileOrder(f"line {call.lineno}: {jit.name} reads program_id elsewhere than into one variable")
         found[axis] = assigned
     return found
-
-
-def _unwrapped(value: ast.expr) -> ast.expr:
-    """What `.to(dtype)` is called of."""
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to":
-        return value.func.value
-    return value
-
-
-def _axis(call: ast.Call) -> int | None:
-    given = [*call.args, *(k.value for k in call.keywords if k.arg == "axis")]
-    if len(given) == 1 and isinstance(given[0], ast.Constant) and type(given[0].value) is int:
-        return given[0].value
-    return None
 
 
 def _two_axes(jit: Jit, ids: dict[int, Assignment]) -> TileOrder | None:

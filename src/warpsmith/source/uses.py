@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from warpsmith.source.allowed import LIBRARIES, instead, is_allowed, is_module
+from warpsmith.source.imports import imports
 from warpsmith.source.interface import Finding
 from warpsmith.source.launches import Reading
 from warpsmith.source.names import BUILTINS, Names, attribute_read_by_name, prefixes
-from warpsmith.source.scopes import pairwise, path_of
+from warpsmith.source.scopes import pairwise
 
 #: Expressions that hand on the very object of a part of theirs.
 _HANDING_ON = (ast.Attribute, ast.IfExp, ast.BoolOp, ast.NamedExpr)
@@ -70,7 +71,7 @@ class Code:
     @cached_property
     def used(self) -> frozenset[str]:
         """The dotted names that it imports or reads, and the modules on the way to them."""
-        named = {path for _, path in imports(self.tree)} | {path for _, paths in self.mentions for path in paths}
+        named = {each.imported for each in imports(self.tree)} | {path for _, paths in self.mentions for path in paths}
         return frozenset(prefix for path in named for prefix in prefixes(path))
 
     @cached_property
@@ -111,18 +112,10 @@ def _taking(target: ast.expr, value: ast.expr, node: ast.expr) -> ast.expr | Non
     return next(each for each, taken in zip(target.elts, pairs, strict=True) if taken is node)
 
 
-def imports(tree: ast.Module) -> Iterator[Finding]:
-    """The line and the full name of everything that is imported."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((node.lineno, path_of(node, alias)) for alias in node.names)
-
-
 def new_imports(before: Code, after: Code) -> Iterator[Finding]:
     """Imports that the original does not have and that are not allowed to all."""
-    for line, path in imports(after.tree):
+    for each in imports(after.tree):
+        line, path = each.node.lineno, each.imported
         if path.endswith(".*"):
             if path not in before.used:
                 yield line, f"imports * from {path[:-2]}; name what is used of it"

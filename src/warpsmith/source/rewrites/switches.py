@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from warpsmith.source.imports import name_of_import
 from warpsmith.source.jit import Jit
 from warpsmith.source.launches import Reading
 from warpsmith.source.refusal import NotApplicable
@@ -29,13 +30,7 @@ def jit_with_switch(reading: Reading, name: str, parameter: str) -> Jit:
 
 def language_name(tree: ast.Module) -> str:
     """By which name triton.language goes. Raises NotApplicable."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name == "triton.language" and alias.asname:
-                    return alias.asname
-        elif isinstance(node, ast.ImportFrom) and node.module == "triton":
-            for alias in node.names:
-                if alias.name == "language":
-                    return alias.asname or alias.name
-    raise NotApplicable("the source does not import triton.language by a name")
+    name = name_of_import(tree, "triton.language")
+    if name is None:
+        raise NotApplicable("the source does not import triton.language by a name")
+    return name
