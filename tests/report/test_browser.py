@@ -141,16 +141,18 @@ def test_the_table_of_variants_sorts_by_number_and_by_word_and_back(opened: Open
 
     titles = opened.page.evaluate("[...document.querySelectorAll('#variants th')].map(head => head.textContent)")
     found = titles.index("found in the search")
-    assert column(0) == ["v1", "v2", "v3", "v4"]
+    by_number = [f"v{number}" for number in range(1, len(column(0)) + 1)]
+    assert len(by_number) > 3 and column(0) == by_number
     assert click("found in the search") == "ascending"
     speedups = [float(match[1]) if (match := re.match(r"([\d.]+)×", cell)) else 0.0 for cell in column(found)]
-    assert speedups == sorted(speedups) and len(set(speedups)) == 4
+    assert speedups == sorted(speedups) and len(set(speedups)) > 3
+    fastest = column(0)[-1]
     assert click("found in the search") == "descending"
-    assert column(0)[0] == "v3"
+    assert column(0)[0] == fastest
     assert click("what") == "ascending"
     assert column(1) == sorted(column(1))
     assert opened.page.evaluate("document.querySelectorAll('#variants [aria-sort]').length") == 1
-    assert click("variant") == "ascending" and column(0) == ["v1", "v2", "v3", "v4"]
+    assert click("variant") == "ascending" and column(0) == by_number
 
 
 def test_a_dark_reader_has_a_dark_page_whose_text_and_diff_can_be_read(
